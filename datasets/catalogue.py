@@ -1,0 +1,54 @@
+"""Graphs by the words a person types."""
+
+import difflib
+from collections.abc import Callable
+
+from gnnhet.datasets import communities, named, npz_bundle, planetoid, pyg, rdf, rmat, wordnet
+from gnnhet.datasets.raw import RawGraph
+from gnnhet.errors import SpecError
+
+READERS: dict[str, Callable[[str], RawGraph]] = {
+    "npz": npz_bundle.read,
+    "planetoid": planetoid.read,
+    "pyg": pyg.read,
+    "rdf": rdf.read,
+}
+GENERATORS: dict[str, Callable[[int, int], RawGraph]] = {"communities": communities.generate, "rmat": rmat.generate}
+_SIZES = {"communities": "NODES:EDGES", "rmat": "SCALE:EDGES"}
+
+
+def read(spec: str, root: str | None = None) -> RawGraph:
+    """Read or make a graph.
+
+    Args:
+        spec: a name (`wordnet`, `cora`, `ogbn-products`), `READER:PATH` (`planetoid:DIR`, `npz:FILE`, `rdf:DIR`, `pyg:FILE`),
+            or a generator (`rmat:SCALE:EDGES`, `communities:NODES:EDGES`).
+        root: where raw files of named sets lie or go; by default `data`.
+
+    Raises:
+        SpecError: a name nobody knows, or sizes that are none.
+        FormatError: a path that is not there or cannot be read.
+    """
+    kind, colon, rest = spec.partition(":")
+    if colon and kind in READERS:
+        return READERS[kind](rest)
+    if colon and kind in GENERATORS:
+        return GENERATORS[kind](*_two_sizes(kind, rest))
+    if spec == "wordnet":
+        return wordnet.read()
+    if spec in named.READERS:
+        return named.READERS[spec](spec, root)
+    known = [f"{name}:PATH" for name in READERS] + [f"{name}:{_SIZES[name]}" for name in GENERATORS]
+    names = ["wordnet", *named.READERS]
+    near = difflib.get_close_matches(kind, [*names, *READERS, *GENERATORS], 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise SpecError(f"a graph must be a folder, one of {', '.join(names)}, or {', '.join(known)}, got {spec!r}{hint}")
+
+
+def _two_sizes(kind: str, text: str) -> tuple[int, int]:
+    """`SCALE:EDGES` as whole numbers; underscores may part the digits."""
+    try:
+        first, second = (int(part) for part in text.split(":"))
+    except ValueError:
+        raise SpecError(f"{kind} needs two whole numbers, {kind}:{_SIZES[kind]}, got {kind}:{text}") from None
+    return first, second

@@ -1,0 +1,125 @@
+"""Planetoid's raw files, `ind.NAME.{x,tx,allx,y,ty,ally,graph,test.index}` (Yang, Cohen, Salakhutdinov, 2016)."""
+
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from gnnhet.datasets.edges import make_undirected
+from gnnhet.datasets.files import existing
+from gnnhet.datasets.raw import HOMOGENEOUS, NO_SPLIT, NODE, TEST, TRAIN, VAL, RawGraph
+from gnnhet.errors import FormatError
+
+_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph")
+_VALIDATION = 500
+
+# All that the files need; a pickle could name any function of any module.
+_ADMITTED = {
+    ("collections", "defaultdict"),
+    ("__builtin__", "list"),
+    ("builtins", "list"),
+    ("numpy", "dtype"),
+    ("numpy", "ndarray"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("scipy.sparse.csr", "csr_matrix"),
+    ("scipy.sparse._csr", "csr_matrix"),
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    """Admits the constructors of arrays, CSR matrices and plain containers."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """A constructor by the name it had in Python 2 or has now."""
+        if (module, name) not in _ADMITTED:
+            raise pickle.UnpicklingError(f"it names {module}.{name}, which no Planetoid file needs")
+        if name == "csr_matrix":
+            return sp.csr_matrix
+        if name == "_reconstruct":
+            module = "numpy._core.multiarray" if hasattr(np, "_core") else "numpy.core.multiarray"
+        return super().find_class("builtins" if module == "__builtin__" else module, name)
+
+
+def read(folder: str | Path, normalize_features: bool = True) -> RawGraph:
+    """Read the one data set of a folder.
+
+    Undirected, duplicates and self loops dropped. The public split: the first `len(y)` nodes train, the next 500 validate,
+    `test.index` tests. Rows that `test.index` leaves out (citeseer has some) have features of zero, label -1, no split.
+
+    Args:
+        folder: with the eight files.
+        normalize_features: make each row of features sum to 1, as Kipf and Welling (2017) do; rows of zeros stay.
+
+    Raises:
+        FormatError: a file is missing, damaged, or names anything but arrays.
+    """
+    place = existing(folder, "a Planetoid folder")
+    names = sorted(path.name.split(".")[1] for path in place.glob("ind.*.graph"))
+    if len(names) != 1:
+        raise FormatError(
+            f"a Planetoid folder holds one ind.NAME.graph, got {names or 'none'} in {place}: name a folder with one"
+        )
+    name = names[0]
+    parts = {part: _load(place / f"ind.{name}.{part}") for part in _PARTS}
+    test = _test_index(place / f"ind.{name}.test.index")
+    try:
+        return _assemble(name, parts, test, normalize_features)
+    except (ValueError, IndexError, AttributeError, TypeError) as error:
+        raise FormatError(f"the files of {place} must belong together, got {error}: restore them") from error
+
+
+def _load(path: Path) -> Any:
+    """One pickle of Python 2, through the restricted unpickler."""
+    data = existing(path, "a Planetoid file").read_bytes()
+    try:
+        return _Unpickler(io.BytesIO(data), encoding="latin1").load()
+    except Exception as error:  # a damaged pickle raises nearly anything
+        raise FormatError(f"{path} must be a Planetoid pickle of arrays alone, got {error}: restore it") from error
+
+
+def _test_index(path: Path) -> npt.NDArray[np.int64]:
+    """The ids of the test nodes, in the order of `tx`."""
+    try:
+        return np.array([int(line) for line in existing(path, "a Planetoid file").read_text().split()], np.int64)
+    except ValueError as error:
+        raise FormatError(f"{path} must hold one node id a line, got {error}") from error
+
+
+def _assemble(name: str, parts: dict[str, Any], test: npt.NDArray[np.int64], normalize: bool) -> RawGraph:
+    """One graph of the parts."""
+    known = parts["allx"].shape[0]
+    num_nodes = max(int(test.max()) + 1, known, len(parts["graph"]))
+    features = np.zeros((num_nodes, parts["allx"].shape[1]), np.float32)
+    features[:known] = parts["allx"].toarray()
+    features[test] = parts["tx"].toarray()
+    if normalize:
+        total = features.sum(1, keepdims=True)
+        features /= np.where(total == 0, 1, total)
+    labels = np.full(num_nodes, -1, np.int64)
+    labels[:known] = _classes(parts["ally"])
+    labels[test] = _classes(parts["ty"])
+    split = np.full(num_nodes, NO_SPLIT, np.int8)
+    train = parts["y"].shape[0]
+    split[:train] = TRAIN
+    split[train : train + _VALIDATION] = VAL
+    split[test] = TEST
+    pairs = [(node, other) for node, others in parts["graph"].items() for other in others]
+    ends = np.array(pairs, np.int64).reshape(-1, 2)
+    if ends.size and (ends.min() < 0 or ends.max() >= num_nodes):
+        raise ValueError(f"an edge to node {int(ends.max())} of {num_nodes}")
+    return RawGraph(
+        num_nodes={NODE: num_nodes},
+        edges={HOMOGENEOUS: make_undirected(ends[:, 0], ends[:, 1], self_loops=False)},
+        features={NODE: {"x": features, "y": labels, "split": split}},
+        name=name,
+    )
+
+
+def _classes(one_hot: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Classes of one-hot rows; -1 for rows of zeros."""
+    return np.where(one_hot.any(1), one_hot.argmax(1), -1).astype(np.int64)

@@ -1,0 +1,122 @@
+"""PyG's `Data` and `HeteroData`, as objects or files."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gnnhet.datasets.files import existing
+from gnnhet.datasets.raw import HOMOGENEOUS, NO_SPLIT, NODE, TEST, TRAIN, VAL, Array, RawGraph, Relation
+from gnnhet.errors import FormatError, GraphError
+
+_MASKS = {"train_mask": TRAIN, "val_mask": VAL, "test_mask": TEST}
+
+
+def from_data(data: Any, name: str = "") -> RawGraph:
+    """The edges, node-level tensors and masks of a `Data` or `HeteroData`.
+
+    Args:
+        data: with `edge_index`, or a sparse CSR `adj_t` (rows are destinations, as in PyG).
+        name: what the graph is called.
+
+    Masks become `split` (of several columns the first). Other tensors with a row a node are kept by their names;
+    edge-level ones are not.
+
+    Raises:
+        GraphError: no edges in one of these forms.
+    """
+    if hasattr(data, "node_types"):
+        num_nodes = {node_type: int(data[node_type].num_nodes) for node_type in data.node_types}
+        edges: dict[Relation, tuple[Array, Array]] = {
+            tuple(relation): _edges(data[relation], str(relation)) for relation in data.edge_types
+        }
+        features = {node_type: _features(data[node_type], num_nodes[node_type]) for node_type in num_nodes}
+        return RawGraph(num_nodes=num_nodes, edges=edges, features=features, name=name)
+    if not hasattr(data, "num_nodes"):
+        raise GraphError(f"a PyG graph must be a Data or HeteroData, got {type(data).__name__}")
+    count = int(data.num_nodes)
+    return RawGraph(
+        num_nodes={NODE: count},
+        edges={HOMOGENEOUS: _edges(data, "Data")},
+        features={NODE: _features(data, count)},
+        name=name,
+    )
+
+
+def read(file: str | Path) -> RawGraph:
+    """Read what `torch.save` wrote of a `Data` or `HeteroData`, or of the dict that its `to_dict()` gives.
+
+    Only PyG's data classes and tensors are admitted; nothing in the file is executed.
+
+    Raises:
+        FormatError: absent, damaged, or with other objects in it.
+    """
+    import torch
+    from torch_geometric.data import Data, HeteroData
+
+    path = existing(file, "a PyG file")
+    try:
+        with torch.serialization.safe_globals(_admitted()):
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises by what is broken: UnpicklingError, RuntimeError, EOFError, ...
+        reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+        raise FormatError(
+            f"{path} must be a saved Data, HeteroData or dict of tensors, got {reason}: save data.to_dict() instead"
+        ) from error
+    if isinstance(loaded, tuple) and len(loaded) == 3 and isinstance(loaded[0], Mapping):  # InMemoryDataset.save
+        loaded = loaded[0]
+    if isinstance(loaded, Mapping):
+        typed = any(isinstance(key, tuple) for key in loaded)
+        loaded = HeteroData.from_dict(dict(loaded)) if typed else Data.from_dict(dict(loaded))
+    return from_data(loaded, path.stem)
+
+
+def _admitted() -> list[Any]:
+    """PyG's own containers."""
+    from torch_geometric.data import Data, HeteroData
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
+
+    return [Data, HeteroData, DataEdgeAttr, DataTensorAttr, BaseStorage, EdgeStorage, GlobalStorage, NodeStorage]
+
+
+def _edges(store: Any, what: str) -> tuple[Array, Array]:
+    """(src, dst) of an edge store."""
+    import torch
+
+    edge_index = store.get("edge_index") if hasattr(store, "get") else None
+    if edge_index is None:
+        edge_index = getattr(store, "edge_index", None)
+    if edge_index is not None:
+        pairs = edge_index.detach().cpu().numpy()
+        if pairs.ndim != 2 or pairs.shape[0] != 2:
+            raise GraphError(f"edge_index of {what} must have shape [2, edges], got {tuple(pairs.shape)}")
+        return pairs[0], pairs[1]
+    adjacency = getattr(store, "adj_t", None)
+    if isinstance(adjacency, torch.Tensor) and adjacency.layout == torch.sparse_csr:
+        indptr = adjacency.crow_indices().cpu().numpy()
+        return adjacency.col_indices().cpu().numpy(), np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+    raise GraphError(f"{what} must have edge_index, or adj_t as a torch CSR tensor: convert its edges to edge_index")
+
+
+def _features(store: Any, count: int) -> dict[str, Array]:
+    """Node-level tensors, masks as one split."""
+    import torch
+
+    found: dict[str, Any] = {}
+    split = np.full(count, NO_SPLIT, np.int8)
+    for key, value in store.to_dict().items():
+        if not isinstance(value, torch.Tensor) or value.dim() == 0 or value.shape[0] != count or key.startswith("edge_"):
+            continue
+        if key in _MASKS:
+            mask = value.cpu().numpy().astype(np.bool_)
+            split[mask if mask.ndim == 1 else mask[:, 0]] = _MASKS[key]
+        elif value.layout == torch.strided:
+            found[key] = value.detach().cpu()
+    if (split != NO_SPLIT).any():
+        found["split"] = split
+    labels = found.get("y")
+    if labels is not None and labels.dim() == 2 and labels.shape[1] == 1:
+        found["y"] = labels.squeeze(1)
+    return found

@@ -1,0 +1,72 @@
+"""The commands together, and how they end."""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+
+from gnnhet.cli.demo import demo
+from gnnhet.cli.look import devices, info, verify
+from gnnhet.cli.train import plan, train
+from gnnhet.errors import GnnhetError
+
+BAD_INPUT, INTERRUPTED = 2, 130
+
+app = typer.Typer(
+    name="gnnhet",
+    help="Train graph neural networks on unequal devices; placement never changes the result.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (demo, info, verify, devices, plan, train):
+    app.command()(command)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        try:
+            print(version("gnnhet"))
+        except PackageNotFoundError:
+            print("unknown (a bare checkout)")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Train graph neural networks on unequal devices; placement never changes the result."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; the exit code: 0 done, 1 damage found, 2 bad input or a failed run, 130 stopped on request."""
+    try:
+        code = typer.main.get_command(app).main(args=arguments, prog_name="gnnhet", standalone_mode=False)
+    except GnnhetError as error:
+        return _say(str(error))
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # `gnnhet info ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        return _say(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+    except Exception as error:
+        if hasattr(error, "format_message"):  # the parser's own: typer has carried its own copy of click since 0.2x
+            return _say(error.format_message())
+        raise
+    return code if isinstance(code, int) else 0
+
+
+def _say(message: str) -> int:
+    """One line on stderr."""
+    print("error: " + " ".join(message.split()), file=sys.stderr)
+    return BAD_INPUT

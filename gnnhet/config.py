@@ -1,0 +1,115 @@
+"""What a training run is asked to do; everything that decides its result stands here, nothing of where it runs."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gnnhet.errors import SpecError
+
+OPTIMIZERS = ("adagrad", "adam", "adamw", "rmsprop", "sgd")
+SCHEDULES = ("constant", "cosine", "linear")
+DEFAULT_EPOCHS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Options of a run.
+
+    Attributes:
+        model: name of a built-in model (or the class name of a person's own).
+        fanouts: neighbours drawn per layer, the seeds' own first; -1 takes all.
+        hidden: columns between layers.
+        dropout: probability, before every layer.
+        lr: learning rate at the start.
+        weight_decay: L2 penalty (decoupled with adamw).
+        optimizer: adam, adamw, sgd, rmsprop, adagrad.
+        schedule: of the learning rate over the run: constant, cosine or linear down to 0.
+        epochs: passes over the training nodes; None: until `steps`, or 20.
+        steps: stop after so many steps in all; None: no limit.
+        batch_size: seeds a step, of all devices together.
+        seed: of parameters, order, draws and dropout.
+        replace: draw neighbours with replacement.
+        early_stop: stop after so many epochs without a better validation accuracy; None: never.
+        eval_every: epochs between evaluations.
+        target: node type to predict; None: the one that has labels.
+    """
+
+    model: str = "sage"
+    fanouts: tuple[int, ...] = (15, 10)
+    hidden: int = 128
+    dropout: float = 0.5
+    lr: float = 0.01
+    weight_decay: float = 0.0
+    optimizer: str = "adam"
+    schedule: str = "constant"
+    epochs: int | None = None
+    steps: int | None = None
+    batch_size: int = 1024
+    seed: int = 0
+    replace: bool = False
+    early_stop: int | None = None
+    eval_every: int = 1
+    target: str | None = None
+
+    def __post_init__(self) -> None:
+        """Hold every field to its rule.
+
+        Raises:
+            SpecError: naming the rule, what was got and the remedy.
+        """
+        object.__setattr__(self, "fanouts", tuple(int(k) for k in self.fanouts))
+        for fanout in self.fanouts:
+            if fanout < 1 and fanout != -1:
+                raise SpecError(f"a fanout must be 1 or more, or -1 for all neighbours, got {fanout}")
+        least: dict[str, float] = {
+            "hidden": 1,
+            "batch_size": 1,
+            "epochs": 1,
+            "steps": 1,
+            "early_stop": 1,
+            "eval_every": 1,
+        }
+        for name, low in (least | {"weight_decay": 0, "seed": 0}).items():
+            value = getattr(self, name)
+            if value is not None and not value >= low:
+                raise SpecError(f"{name} must be {low:g} or more, got {value}")
+        if not 0 <= self.dropout < 1:
+            raise SpecError(f"dropout must be a probability in [0, 1), got {self.dropout}")
+        if not 0 < self.lr < float("inf"):
+            raise SpecError(f"lr must be a finite number above 0, got {self.lr}")
+        for name, known in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
+            if getattr(self, name) not in known:
+                raise SpecError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+
+    def total_steps(self, steps_per_epoch: int) -> int:
+        """Steps of the whole run."""
+        epochs = self.epochs if self.epochs is not None else (DEFAULT_EPOCHS if self.steps is None else None)
+        whole = None if epochs is None else epochs * steps_per_epoch
+        limits = [limit for limit in (whole, self.steps) if limit is not None]
+        return min(limits)
+
+    def changed(self, **options: Any) -> "TrainConfig":
+        """A copy with other options; None leaves an option as it is.
+
+        Raises:
+            SpecError: an unknown option or a broken rule.
+        """
+        known = {field.name for field in dataclasses.fields(self)}
+        unknown = sorted(set(options) - known)
+        if unknown:
+            raise SpecError(f"an option must be one of {', '.join(sorted(known))}, got {', '.join(unknown)}")
+        return dataclasses.replace(self, **{name: value for name, value in options.items() if value is not None})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {**dataclasses.asdict(self), "fanouts": list(self.fanouts)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "TrainConfig":
+        """The config that `to_dict` described.
+
+        Raises:
+            SpecError: an unknown option or a broken rule.
+        """
+        return cls().changed(**dict(values))

@@ -1,0 +1,189 @@
+"""Evaluation with every neighbour, layer by layer: each node's representation is computed once a layer."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from gnnhet.datasets.raw import Relation
+from gnnhet.models.base import LayeredModel
+from gnnhet.samplers import Block, NeighborLoader, NeighborSampler
+from gnnhet.storage import Graph
+from gnnhet.training.ranks import Ranks
+
+_CHUNK_NODES = 32_768
+_CHUNK_EDGES = 4_000_000
+
+
+def predict(
+    model: nn.Module,
+    graph: Graph,
+    node_type: str,
+    ids: npt.NDArray[np.int64],
+    *,
+    loader: NeighborLoader,
+    ranks: Ranks,
+    place: torch.device,
+) -> Tensor:
+    """Class scores of nodes, on every rank.
+
+    A `LayeredModel` is computed layer by layer over the whole graph with every neighbour, each rank its share of the
+    nodes; exact, and each layer's rows of all nodes lie in host memory. Any other module is run over mini-batches with
+    the loader's own fanouts, epoch 0: reproducible, but sampled.
+
+    Args:
+        model: on `place`; its mode is kept.
+        graph: whose edges are used.
+        node_type: of the ids.
+        ids: int64 [nodes].
+        loader: of the run, for fanouts and seed.
+        ranks: who share the work.
+        place: where the model is.
+
+    Returns:
+        floating [nodes, classes], on the CPU.
+    """
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            if isinstance(model, LayeredModel):
+                return _layer_by_layer(model, graph, node_type, ids, ranks, place)
+            return _by_batches(model, graph, node_type, ids, loader, ranks, place)
+    finally:
+        model.train(training)
+
+
+def _layer_by_layer(
+    model: LayeredModel, graph: Graph, node_type: str, ids: npt.NDArray[np.int64], ranks: Ranks, place: torch.device
+) -> Tensor:
+    """All needed nodes through layer 0, then through layer 1, ...; the wanted ones alone through the last."""
+    if not model.num_layers:
+        return _rows_of(
+            ids.size,
+            ranks,
+            _Chunks(graph, node_type, ids, ()),
+            lambda part: _plain_scores(model, graph, node_type, part, place),
+        )
+    sampler = NeighborSampler(graph, [-1], with_degrees=model.needs_degrees)
+    needed = _needed_types(graph.relations, node_type, model.num_layers)
+    below: dict[str, Tensor] = {}
+    for number in range(model.num_layers):
+        last = number == model.num_layers - 1
+        above: dict[str, Tensor] = {}
+        for kind in sorted(needed[number]):
+            wanted = ids if last else np.arange(graph.num_nodes[kind])
+            into = tuple(relation for relation in graph.relations if relation[2] == kind)
+
+            rows = partial(_layer_rows, model, graph, sampler, number, kind, below if number else None, place)
+            above[kind] = _rows_of(wanted.size, ranks, _Chunks(graph, kind, wanted, into), rows)
+        below = above
+    return below[node_type]
+
+
+def _layer_rows(
+    model: LayeredModel,
+    graph: Graph,
+    sampler: NeighborSampler,
+    number: int,
+    node_type: str,
+    below: Mapping[str, Tensor] | None,
+    place: torch.device,
+    ids: npt.NDArray[np.int64],
+) -> Tensor:
+    """One layer's rows of some nodes, through the head behind the last layer."""
+    block = sampler.sample((node_type, ids)).blocks[0].to(place)
+    out = model.layer(number, block, _inputs(model, graph, block, below, place), None)[node_type]
+    return model.head(out, block.src_of[node_type][: ids.size], None) if number == model.num_layers - 1 else out
+
+
+class _Chunks:
+    """Nodes cut so that no chunk has too many nodes or edges."""
+
+    def __init__(self, graph: Graph, node_type: str, ids: npt.NDArray[np.int64], into: tuple[Relation, ...]) -> None:
+        self.ids = ids
+        self._cost = np.ones(ids.size)
+        for relation in into:
+            indptr, _ = graph.csc(relation)
+            self._cost += (indptr[ids + 1] - indptr[ids]) * (_CHUNK_NODES / _CHUNK_EDGES)
+
+    def between(self, first: int, last: int) -> list[tuple[int, int]]:
+        """(start, end) of the chunks of a range."""
+        if first == last:
+            return []
+        number = (np.cumsum(self._cost[first:last]) // _CHUNK_NODES).astype(np.int64)
+        starts = first + np.flatnonzero(np.diff(number, prepend=-1))
+        return list(zip(starts.tolist(), [*starts[1:].tolist(), last], strict=True))
+
+
+def _rows_of(count: int, ranks: Ranks, chunks: _Chunks, compute: Callable[[npt.NDArray[np.int64]], Tensor]) -> Tensor:
+    """Rows of all nodes, each rank computing its part."""
+    first, last = ranks.own_part(count)
+    out: Tensor | None = None
+    for start, end in chunks.between(first, last):
+        rows = compute(chunks.ids[start:end]).to("cpu")
+        if out is None:
+            out = torch.empty((count, *rows.shape[1:]), dtype=rows.dtype)
+        out[start:end] = rows
+    if out is None:  # a rank without a part learns the shape from one node
+        rows = compute(chunks.ids[:1])
+        out = torch.empty((count, *rows.shape[1:]), dtype=rows.dtype)
+    ranks.complete_rows(out)
+    return out
+
+
+def _inputs(
+    model: LayeredModel, graph: Graph, block: Block, below: Mapping[str, Tensor] | None, place: torch.device
+) -> dict[str, Tensor]:
+    """What a block's sources bring to its layer: encoded features, or rows of the layer below."""
+    if below is not None:
+        return {t: rows[block.src_of[t].cpu()].to(place) for t, rows in below.items()}
+    x = {t: graph.features.gather(t, "x", ids.cpu()).to(place) for t, ids in block.src_of.items() if graph.features.has(t, "x")}
+    return model.encode(x, block.src_of)
+
+
+def _plain_scores(model: LayeredModel, graph: Graph, node_type: str, ids: npt.NDArray[np.int64], place: torch.device) -> Tensor:
+    """Scores of a model without layers over neighbours."""
+    nodes = torch.from_numpy(ids).to(place)
+    x = {node_type: graph.features.gather(node_type, "x", ids).to(place)} if graph.features.has(node_type, "x") else {}
+    return model.head(model.encode(x, {node_type: nodes})[node_type], nodes, None)
+
+
+def _needed_types(relations: list[Relation], node_type: str, num_layers: int) -> list[set[str]]:
+    """Node types whose rows each layer must give, input layer first."""
+    needed = [{node_type}]
+    while len(needed) < num_layers:
+        above = needed[0]
+        needed.insert(0, above | {source for source, _, destination in relations if destination in above})
+    return needed
+
+
+def _by_batches(
+    model: nn.Module,
+    graph: Graph,
+    node_type: str,
+    ids: npt.NDArray[np.int64],
+    loader: NeighborLoader,
+    ranks: Ranks,
+    place: torch.device,
+) -> Tensor:
+    """Scores by mini-batches, keyed as epoch 0."""
+    batches = NeighborLoader(
+        graph,
+        loader.sampler.fanouts,
+        loader.batch_size,
+        (node_type, ids),
+        shuffle=False,
+        replace=loader.sampler.replace,
+        seed=loader.sampler.seed,
+        with_degrees=loader.sampler.with_degrees,
+    )
+    return _rows_of(
+        ids.size,
+        ranks,
+        _Chunks(graph, node_type, np.arange(ids.size), ()),
+        lambda part: model(batches.make(part, 0, 0).to(place)),
+    )

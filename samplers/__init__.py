@@ -1,0 +1,7 @@
+"""Mini-batches from a graph: keyed random draws, layered blocks, and a threaded loader in strict order."""
+
+from gnnhet.samplers.batch import Block, MiniBatch
+from gnnhet.samplers.loader import NeighborLoader
+from gnnhet.samplers.neighbor import NeighborSampler
+
+__all__ = ["Block", "MiniBatch", "NeighborLoader", "NeighborSampler"]

@@ -1,0 +1,68 @@
+"""Reused memory for gathered rows: fresh pages cost more than the copy that fills them."""
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+_SPARE = 1.25  # room above what was asked for, so that batches of about one size share a buffer
+
+
+class BufferPool:
+    """Hands out tensors over a few reused blocks of memory.
+
+    A block is used again once nothing refers to the tensors over it: a person may keep as many batches as they like, they
+    are never overwritten. Not for several threads at once: the loader gives each batch's buffers out under its lock.
+
+    Args:
+        pinned: page-locked memory, for copies to an accelerator.
+        most: blocks kept at most; more batches alive than that get memory of their own.
+    """
+
+    def __init__(self, *, pinned: bool, most: int) -> None:
+        """Hold nothing yet."""
+        self._pinned = pinned
+        self._most = most
+        self._blocks: list[npt.NDArray[np.uint8]] = []
+
+    def take(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """An uninitialised contiguous CPU tensor.
+
+        Args:
+            shape: of the tensor.
+            dtype: of the tensor.
+        """
+        num_bytes = math.prod(shape) * dtype.itemsize
+        block = self._free(num_bytes)
+        if block is None:
+            block = self._new(num_bytes)
+        return torch.from_numpy(block[:num_bytes]).view(dtype).view(shape)
+
+    def _free(self, num_bytes: int) -> npt.NDArray[np.uint8] | None:
+        """A block nobody uses that is large enough; the smallest such."""
+        best: npt.NDArray[np.uint8] | None = None
+        for number in range(len(self._blocks)):
+            # 2: the list's own reference and the call's argument; each tensor over the block adds one through its array
+            if sys.getrefcount(self._blocks[number]) == 2 and self._blocks[number].size >= num_bytes:
+                if best is None or self._blocks[number].size < best.size:
+                    best = self._blocks[number]
+        return best
+
+    def _new(self, num_bytes: int) -> npt.NDArray[np.uint8]:
+        """A new block, kept for later where there is room or a smaller unused one to drop."""
+        size = max(int(num_bytes * _SPARE), 64)
+        block: npt.NDArray[Any] = (
+            torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy() if self._pinned else np.empty(size, np.uint8)
+        )
+        if len(self._blocks) >= self._most:
+            for number in range(len(self._blocks)):
+                if sys.getrefcount(self._blocks[number]) == 2:
+                    del self._blocks[number]
+                    break
+        if len(self._blocks) < self._most:
+            self._blocks.append(block)
+        return block

@@ -1,0 +1,194 @@
+"""`NeighborLoader`: sampled and gathered mini-batches, made ahead by threads, handed out in strict order."""
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import replace as with_changes
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gnnhet.errors import SpecError, WaitError
+from gnnhet.samplers.batch import MiniBatch
+from gnnhet.samplers.buffers import BufferPool
+from gnnhet.samplers.neighbor import Fanouts, NeighborSampler, Seeds
+from gnnhet.samplers.rng import permutation
+from gnnhet.samplers.shares import share_bounds
+from gnnhet.storage.graph import Graph
+
+
+class NeighborLoader:
+    """Iterates over mini-batches of an epoch; each `for` is the next epoch.
+
+    Step k of epoch e is the same set of seeds whatever the threads, ranks and shares: a permutation keyed by (seed, epoch)
+    cut into batches of `batch_size`. Threads sample and gather whole batches ahead (the kernels release the interpreter's
+    lock), at most `prefetch` beyond those being made; their order is kept. An exception in a thread is raised here, with
+    its trace. A `for` left early leaves no thread behind; the next one begins the next epoch.
+
+    Feature memory is reused once nothing refers to it: batches that are kept are never overwritten.
+
+    With `share`, every rank yields every step, also where its part is empty: ranks that reduce gradients stay together.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        fanouts: Fanouts,
+        batch_size: int,
+        seeds: Seeds | None = None,
+        *,
+        shuffle: bool = True,
+        replace: bool = False,
+        seed: int = 0,
+        threads: int = 1,
+        prefetch: int = 2,
+        share: tuple[int, Sequence[float]] | None = None,
+        features: Sequence[str] = ("x",),
+        with_degrees: bool = False,
+        pinned: bool | None = None,
+        timeout_s: float = 600.0,
+    ) -> None:
+        """Check the options; nothing runs yet.
+
+        Args:
+            graph: what to sample from.
+            fanouts: as of `NeighborSampler`.
+            batch_size: seeds a step, of all ranks together.
+            seeds: ids, or (node type, ids); without, the training split of the labelled type.
+            shuffle: permute the seeds each epoch; else in the given order.
+            replace: as of `NeighborSampler`.
+            seed: of the order and of all draws.
+            threads: that make batches.
+            prefetch: finished batches that wait at most.
+            share: (rank, weights of all ranks): yield only this rank's part of each step.
+            features: names gathered for every input node whose type has them.
+            with_degrees: as of `NeighborSampler`.
+            pinned: page-locked feature memory; by default where CUDA is present.
+            timeout_s: seconds to wait for one batch.
+
+        Raises:
+            SpecError: a count below its least, or a share that is none.
+            SeedError: seeds that are not nodes.
+        """
+        for name, value, least in (("batch_size", batch_size, 1), ("threads", threads, 1), ("prefetch", prefetch, 0)):
+            if value < least:
+                raise SpecError(f"{name} must be {least} or more, got {value}")
+        if share is not None:
+            rank, weights = share
+            if not 0 <= rank < len(weights):
+                raise SpecError(f"share must be (rank, weights) with 0 <= rank < {len(weights)}, got rank {rank}")
+            share_bounds(batch_size, weights, rank)
+        self.graph = graph
+        self.sampler = NeighborSampler(graph, fanouts, replace, seed=seed, with_degrees=with_degrees)
+        given = graph.split_ids(graph.target_type, "train") if seeds is None else seeds
+        if seeds is None:
+            given = (graph.target_type, given)
+        self.seed_type, self.seeds = self.sampler.resolve_seeds(given)
+        self.batch_size, self.shuffle, self.threads, self.prefetch = batch_size, shuffle, threads, prefetch
+        self.share, self.timeout_s = share, timeout_s
+        self._gathered = [
+            (node_type, name) for node_type in graph.node_types for name in features if graph.features.has(node_type, name)
+        ]
+        pin = torch.cuda.is_available() if pinned is None else pinned
+        in_flight = threads + prefetch + 2
+        self._pool = BufferPool(pinned=pin, most=in_flight * max(len(self._gathered), 1))
+        self._pool_lock = threading.Lock()
+        self._epoch, self._step, self._abandoned = 0, 0, False
+
+    def __len__(self) -> int:
+        """Steps of an epoch."""
+        return -(-self.seeds.size // self.batch_size)
+
+    def state_dict(self) -> dict[str, int]:
+        """The whole position of a run: seed, epoch, and the next step of it."""
+        return {"seed": self.sampler.seed, "epoch": self._epoch, "step": self._step}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continue where another loader stood, with any other threads or share.
+
+        Raises:
+            SpecError: the other loader had another seed, or the position is not one.
+        """
+        if state["seed"] != self.sampler.seed:
+            raise SpecError(f"a resumed loader must keep its seed, {state['seed']}, got {self.sampler.seed}")
+        if state["epoch"] < 0 or not 0 <= state["step"] <= len(self):
+            raise SpecError(f"a position must lie in an epoch of {len(self)} steps, got {state}")
+        self._epoch, self._step, self._abandoned = state["epoch"], state["step"], False
+
+    def __iter__(self) -> Iterator[MiniBatch]:
+        """The batches from the current position to the end of its epoch."""
+        if self._abandoned:
+            self._epoch, self._step, self._abandoned = self._epoch + 1, 0, False
+        epoch = self._epoch
+        order = permutation(self.seeds.size, self.sampler.seed, epoch) if self.shuffle else np.arange(self.seeds.size)
+        pending: deque[Future[MiniBatch]] = deque()
+        ahead = iter(range(self._step, len(self)))
+        pool = ThreadPoolExecutor(max_workers=self.threads, thread_name_prefix="gnnhet-sampler")
+        stuck = False
+        try:
+            for _ in range(self.threads + self.prefetch):
+                if (step := next(ahead, None)) is not None:
+                    pending.append(pool.submit(self._make, order, epoch, step))
+            self._abandoned = True
+            while pending:
+                batch = self._wait(pending.popleft(), epoch)
+                if (step := next(ahead, None)) is not None:
+                    pending.append(pool.submit(self._make, order, epoch, step))
+                self._step = batch.step + 1
+                yield batch
+                del batch  # else its memory could not be reused while the next one is made
+            self._epoch, self._step, self._abandoned = epoch + 1, 0, False
+        except WaitError:
+            stuck = True
+            raise
+        finally:
+            pool.shutdown(wait=not stuck, cancel_futures=True)
+
+    def _wait(self, future: Future[MiniBatch], epoch: int) -> MiniBatch:
+        """A batch, or the exception of the thread that made it."""
+        try:
+            return future.result(self.timeout_s)
+        except FutureTimeout:
+            if future.done():  # the thread itself raised a time-out
+                raise
+            raise WaitError(
+                f"waited {self.timeout_s:.0f} s for the sampler threads to make step {self._step} of epoch {epoch}: "
+                "raise timeout_s, or lower fanouts or batch_size"
+            ) from None
+
+    def _make(self, order: Any, epoch: int, step: int) -> MiniBatch:
+        """One batch by its step; runs on a sampler thread."""
+        return self.make(order[step * self.batch_size : (step + 1) * self.batch_size], epoch, step)
+
+    def make(self, places: Any, epoch: int, step: int) -> MiniBatch:
+        """Sample and gather this rank's part of one step.
+
+        Args:
+            places: integers, positions in `seeds` of the step's seeds, all ranks together.
+            epoch: part of the key.
+            step: part of the key.
+        """
+        everyone = self.seeds[places]
+        first, last = (0, everyone.size) if self.share is None else share_bounds(everyone.size, self.share[1], self.share[0])
+        batch = self.sampler.sample((self.seed_type, everyone[first:last]), epoch, step)
+        features: dict[str, dict[str, Tensor]] = {}
+        for node_type, name in self._gathered:
+            features.setdefault(node_type, {})[name] = self._gather(node_type, name, batch.input_of[node_type])
+        labels, num_labelled = None, int(everyone.size)
+        if self.graph.features.has(self.seed_type, "y"):
+            labels = self.graph.features.gather(self.seed_type, "y", batch.seeds)
+            all_labels = self.graph.features.gather(self.seed_type, "y", everyone)
+            if not labels.dtype.is_floating_point:
+                num_labelled = int((all_labels >= 0).sum())
+        return with_changes(batch, features=features, y=labels, num_labelled=num_labelled)
+
+    def _gather(self, node_type: str, name: str, ids: Tensor) -> Tensor:
+        """Rows of the inputs, in reused memory."""
+        rows = self.graph.features.rows(node_type, name)
+        with self._pool_lock:
+            out = self._pool.take((ids.numel(), *rows.array.shape[1:]), rows.dtype)
+        return self.graph.features.gather(node_type, name, ids, out=out)

@@ -1,0 +1,110 @@
+"""Counter-based randomness: every draw is a function of what it is for, and of nothing else.
+
+`key = mix(seed, epoch, step, layer, relation index, destination id)`; draw i of a key is `mix(key + (i + 1) * odd)`. The
+mixer is the finaliser of splitmix64 (Steele, Lea, Flood, 2014, "Fast splittable pseudorandom number generators"). Bounded
+integers by multiply-shift with rejection (Lemire, 2019, "Fast random integer generation in an interval"): exact, where a
+remainder would favour small numbers.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gnnhet.jit import kernel
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+_STEP = np.uint64(0xD1342543DE82EF95)  # odd: spreads the draws of a key
+_NODE = np.uint64(_GOLDEN)  # odd: spreads the nodes of a stream
+_M1, _M2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_S30, _S27, _S31, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
+_LOW32 = np.uint64(0xFFFFFFFF)
+_TWO32 = np.uint64(1 << 32)
+_ONE = np.uint64(1)
+
+ORDER, DROPOUT = 1 << 32, 1 << 33  # what a stream is for; neighbour draws use the layer's number
+
+
+def stream(*parts: int) -> np.uint64:
+    """One 64-bit number from the integers that say what a stream of draws is for.
+
+    The same parts give the same number on any machine, thread and day.
+    """
+    state = 0
+    for part in parts:
+        state = _mix_int(((state + _GOLDEN) & _MASK) ^ (part & _MASK))
+    return np.uint64(state)
+
+
+def _mix_int(z: int) -> int:
+    """The mixer on Python integers."""
+    z = ((z ^ (z >> 30)) * int(_M1)) & _MASK
+    z = ((z ^ (z >> 27)) * int(_M2)) & _MASK
+    return z ^ (z >> 31)
+
+
+@kernel
+def mix(z: np.uint64) -> np.uint64:
+    """The mixer: a bijection of 64-bit numbers in which every input bit reaches every output bit."""
+    z = (z ^ (z >> _S30)) * _M1
+    z = (z ^ (z >> _S27)) * _M2
+    return z ^ (z >> _S31)
+
+
+@kernel
+def node_key(base: np.uint64, node: int) -> np.uint64:
+    """The key of a node in a stream."""
+    return mix(base + np.uint64(node) * _NODE)
+
+
+@kernel
+def draw(key: np.uint64, i: int) -> np.uint64:
+    """Draw i of a key: 64 random bits."""
+    return mix(key + (np.uint64(i) + _ONE) * _STEP)
+
+
+@kernel
+def below(key: np.uint64, i: int, bound: int) -> Any:
+    """Draw i of a key as an integer in 0..bound-1, each exactly as likely.
+
+    Args:
+        key: from `node_key`.
+        i: which draw.
+        bound: 1 or more.
+    """
+    n = np.uint64(bound)
+    bits = draw(key, i)
+    if n < _TWO32:
+        product = (bits >> _S32) * n
+        if (product & _LOW32) < n:
+            least = (_TWO32 - n) % n
+            while (product & _LOW32) < least:
+                bits = mix(bits + _STEP)
+                product = (bits >> _S32) * n
+        return np.int64(product >> _S32)
+    mask = n - _ONE
+    for shift in (1, 2, 4, 8, 16, 32):
+        mask |= mask >> np.uint64(shift)
+    while (bits & mask) >= n:
+        bits = mix(bits + _STEP)
+    return np.int64(bits & mask)
+
+
+@kernel
+def _fill_keys(base: np.uint64, out: npt.NDArray[np.uint64]) -> None:
+    """The key of each position."""
+    for i in range(out.size):
+        out[i] = node_key(base, i)
+
+
+def permutation(count: int, *parts: int) -> npt.NDArray[np.int64]:
+    """A permutation of 0..count-1 keyed by integers: positions sorted by their keys.
+
+    Args:
+        count: length.
+        parts: what it is for, such as (seed, epoch).
+    """
+    keys = np.empty(count, np.uint64)
+    _fill_keys(stream(ORDER, *parts), keys)
+    return np.argsort(keys, kind="stable")

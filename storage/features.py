@@ -1,0 +1,203 @@
+"""Named arrays of node types and relations, and the gathering of their rows into tensors."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from gnnhet.datasets.raw import NO_SPLIT, TEST, Relation
+from gnnhet.errors import GraphError, SeedError
+from gnnhet.jit import frozen
+from gnnhet.storage.gather import gather_rows
+
+Owner = str | Relation
+ArrayLike = npt.NDArray[Any] | Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """One named array: a row a node (or edge).
+
+    Attributes:
+        array: read-only, C-contiguous; bfloat16 is held as uint16 of the same bits, since numpy has no such type.
+        dtype: what the rows are as a tensor.
+    """
+
+    array: npt.NDArray[Any]
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, values: ArrayLike, what: str) -> "Rows":
+        """Hold an array or tensor, without copying where it is C-contiguous and on the CPU.
+
+        Raises:
+            GraphError: not numbers, or no axis.
+        """
+        if isinstance(values, Tensor):
+            tensor = values.detach().cpu().contiguous()
+            dtype = tensor.dtype
+            array = (tensor.view(torch.int16) if dtype == torch.bfloat16 else tensor).numpy()
+            if dtype == torch.bfloat16:
+                array = array.view(np.uint16)
+        else:
+            array = np.asarray(values)
+            if array.dtype.kind not in "biuf":
+                raise GraphError(f"{what} must be numbers, got dtype {array.dtype}: encode them first")
+            array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+            dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
+        if array.ndim == 0:
+            raise GraphError(f"{what} must have a row a node, got a single number")
+        return cls(array=frozen(array), dtype=dtype)
+
+
+class FeatureStore:
+    """Named arrays per node type or relation.
+
+    Reserved names: `x` (input features), `y` (class, -1 where unlabelled), `split` (0 train, 1 validation, 2 test, -1).
+    """
+
+    def __init__(self) -> None:
+        """Hold nothing yet."""
+        self._rows: dict[Owner, dict[str, Rows]] = {}
+
+    def add(self, owner: Owner, name: str, values: ArrayLike, count: int) -> None:
+        """Hold `values` as the array `name` of `owner`.
+
+        Args:
+            owner: a node type or relation.
+            name: the array's name.
+            values: array or tensor, shape [count, ...].
+            count: how many rows the owner has.
+
+        Raises:
+            GraphError: row counts differ, labels are NaN, or a split holds other codes than -1, 0, 1, 2.
+        """
+        what = f"`{name}` of {owner}"
+        rows = Rows.of(values, what)
+        if rows.array.shape[0] != count:
+            raise GraphError(f"{what} must have one row for each of the {count}, got {rows.array.shape[0]}")
+        if name == "y" and rows.dtype.is_floating_point and bool(torch.isnan(_as_tensor(rows)).any()):
+            raise GraphError(f"{what} must not be NaN: mark unlabelled nodes with -1 and use integers for classes")
+        if name == "split" and count and not _valid_split(rows.array):
+            raise GraphError(f"{what} must be 0 (train), 1 (validation), 2 (test) or -1 (none), one a node")
+        self._rows.setdefault(owner, {})[name] = rows
+
+    def hold(self, owner: Owner, name: str, rows: Rows) -> None:
+        """Hold rows that were checked when they were stored."""
+        self._rows.setdefault(owner, {})[name] = rows
+
+    def names(self, owner: Owner) -> list[str]:
+        """Names of the arrays of a node type or relation, sorted."""
+        return sorted(self._rows.get(owner, {}))
+
+    def has(self, owner: Owner, name: str) -> bool:
+        """Whether `owner` has an array `name`."""
+        return name in self._rows.get(owner, {})
+
+    def __iter__(self) -> Iterator[tuple[Owner, str, Rows]]:
+        """Every (owner, name, rows), in a fixed order."""
+        for owner in sorted(self._rows, key=lambda key: (isinstance(key, tuple), key)):
+            for name in self.names(owner):
+                yield owner, name, self._rows[owner][name]
+
+    def rows(self, owner: Owner, name: str) -> Rows:
+        """The array `name` of `owner`, where it lies.
+
+        Raises:
+            GraphError: there is none; the message lists those there are.
+        """
+        try:
+            return self._rows[owner][name]
+        except KeyError:
+            known = ", ".join(self.names(owner)) or "none"
+            raise GraphError(f"no feature `{name}` of {owner}: it has {known}") from None
+
+    def array(self, owner: Owner, name: str) -> npt.NDArray[Any]:
+        """The stored numpy array (read-only; bfloat16 as uint16)."""
+        return self.rows(owner, name).array
+
+    def width(self, owner: Owner, name: str) -> int:
+        """Numbers in a row."""
+        return int(np.prod(self.array(owner, name).shape[1:], dtype=np.int64))
+
+    def gather(self, node_type: Owner, name: str, ids: ArrayLike, out: ArrayLike | None = None) -> Tensor:
+        """Rows by id, as a tensor on the CPU.
+
+        Args:
+            node_type: a node type (or relation).
+            name: the array's name.
+            ids: integers, shape [n].
+            out: filled in place and returned where given: shape [n, ...], the feature's dtype, C-contiguous.
+
+        Returns:
+            shape [n, ...], the feature's dtype.
+
+        Raises:
+            SeedError: an id out of range.
+            GraphError: no such feature, or `out` of another shape or dtype.
+        """
+        rows = self.rows(node_type, name)
+        wanted = np.ascontiguousarray(np.asarray(ids))
+        if wanted.dtype.kind not in "iu" or wanted.ndim != 1:
+            if wanted.size:
+                raise SeedError(f"ids must be integers on one axis, got {wanted.dtype} of shape {wanted.shape}")
+            wanted = np.empty(0, np.int64)
+        shape = (wanted.size, *rows.array.shape[1:])
+        target, result = _target(rows, shape, out)
+        try:
+            gather_rows(rows.array, wanted.astype(np.int64, copy=False), target)
+        except GraphError as error:
+            raise SeedError(f"gather of `{name}` of {node_type}: {error}") from None
+        return result
+
+
+def _target(rows: Rows, shape: tuple[int, ...], out: ArrayLike | None) -> tuple[npt.NDArray[Any], Tensor]:
+    """The array to fill and the tensor over the same memory."""
+    if out is None:
+        tensor = torch.empty(shape, dtype=rows.dtype)
+    elif isinstance(out, Tensor):
+        tensor = out
+    else:
+        if not out.flags.writeable:
+            raise GraphError("out must be writable, got a read-only array")
+        tensor = torch.from_numpy(out)
+        if rows.dtype == torch.bfloat16 and out.dtype == np.uint16:
+            tensor = tensor.view(torch.bfloat16)
+    if tuple(tensor.shape) != shape or tensor.dtype != rows.dtype or not tensor.is_contiguous() or tensor.is_cuda:
+        raise GraphError(
+            f"out must be contiguous on the CPU, of shape {shape} and dtype {rows.dtype}, "
+            f"got {tuple(tensor.shape)} and {tensor.dtype}"
+        )
+    plain = tensor.detach()
+    array = plain.view(torch.int16).numpy() if rows.dtype == torch.bfloat16 else plain.numpy()
+    return array.view(rows.array.dtype), tensor
+
+
+def _as_tensor(rows: Rows) -> Tensor:
+    """A tensor of the rows (a copy: the rows are read-only)."""
+    copy = torch.from_numpy(rows.array.copy())
+    return copy.view(torch.bfloat16) if rows.dtype == torch.bfloat16 else copy
+
+
+def _valid_split(array: npt.NDArray[Any]) -> bool:
+    """Whether every entry is a split code."""
+    return array.ndim == 1 and array.dtype.kind in "iu" and int(array.min()) >= NO_SPLIT and int(array.max()) <= TEST
+
+
+def as_features(features: Mapping[str, Mapping[str, ArrayLike]] | None, num_nodes: Mapping[str, int]) -> FeatureStore:
+    """Check and hold the named arrays of each node type.
+
+    Raises:
+        GraphError: a node type is unknown or rows do not match its count.
+    """
+    store = FeatureStore()
+    for node_type, arrays in (features or {}).items():
+        if node_type not in num_nodes:
+            raise GraphError(f"features must belong to a node type of the graph ({', '.join(num_nodes)}), got {node_type!r}")
+        for name, values in arrays.items():
+            store.add(node_type, name, values, num_nodes[node_type])
+    return store
