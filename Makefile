@@ -12,4 +12,4 @@ test:
 	pytest
 
 bounds: # kernels against their twins, with every index checked by numba
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) pytest -m "not slow" tests/samplers tests/storage tests/ops
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/numba-bounds pytest -m "not slow" tests/samplers tests/storage tests/ops

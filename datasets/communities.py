@@ -11,7 +11,7 @@ ITEM, USER, TAG = "item", "user", "tag"
 COMMUNITIES = 10
 _NODES = {ITEM: 0.6, USER: 0.35, TAG: 0.05}
 _COLUMNS = 32
-_SIGNAL = 0.35  # how far apart the communities' features are, in standard deviations of the noise
+_SIGNAL = 0.2  # how far apart the communities' features are, in standard deviations of the noise
 _WITHIN = {"like": 0.75, "rates": 0.6, "marks": 0.5}  # share of a relation's edges inside a community
 
 
@@ -24,7 +24,7 @@ def generate(num_nodes: int, num_edges: int, seed: int = 0) -> RawGraph:
 
     Args:
         num_nodes: of all types together.
-        num_edges: of all relations together, reverses counted.
+        num_edges: of all relations together, reverses counted; of an odd number the last is left out.
         seed: the same seed gives the same graph.
 
     Raises:
@@ -76,7 +76,7 @@ def _join(
 
 
 def _weights(rng: np.random.Generator, count: int) -> npt.NDArray[np.float64]:
-    """Pareto weights of exponent 2.5, cut so that no node takes more than a thousandth part more than its rank would."""
+    """Pareto weights of exponent 2.5 from 1 on, cut at 1,000 so that no node takes most edges of a large graph."""
     return np.minimum(rng.pareto(1.5, count) + 1, 1000.0)
 
 

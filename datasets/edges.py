@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gnnhet.datasets.raw import Array, Relation
+from gnnhet.errors import GraphError
 
 Ids = npt.NDArray[np.int64]
 REVERSE = "rev_"
@@ -39,8 +40,15 @@ def make_undirected(src: Array, dst: Array, *, self_loops: bool = True) -> tuple
 
 
 def add_reverse_relations(edges: Mapping[Relation, tuple[Array, Array]]) -> dict[Relation, tuple[Array, Array]]:
-    """The relations, and of each (s, name, d) the reverse (d, rev_name, s)."""
+    """The relations, and of each (s, name, d) the reverse (d, rev_name, s).
+
+    Raises:
+        GraphError: a relation has the name of another's reverse.
+    """
     both: dict[Relation, tuple[Array, Array]] = dict(edges)
     for (source, name, destination), (src, dst) in edges.items():
-        both[(destination, REVERSE + name, source)] = (dst, src)
+        reverse = (destination, REVERSE + name, source)
+        if reverse in edges:
+            raise GraphError(f"no relation may have the name of another's reverse, got {reverse}: rename it")
+        both[reverse] = (dst, src)
     return both

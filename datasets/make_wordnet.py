@@ -95,7 +95,11 @@ def parse_line(line: str) -> Synset:
 
 
 def arrays_of(synsets: dict[str, list[Synset]]) -> dict[str, Array]:
-    """What the file holds; ids of each type are shuffled, since in file order neighbours share their category."""
+    """What the file holds; ids of each type are shuffled, since in file order neighbours share their category.
+
+    Raises:
+        FormatError: a pointer to no synset.
+    """
     place: dict[tuple[str, str], int] = {}
     order: dict[str, Array] = {}
     for number, node_type in enumerate(sorted(synsets)):
@@ -107,6 +111,10 @@ def arrays_of(synsets: dict[str, list[Synset]]) -> dict[str, Array]:
     for node_type, members in synsets.items():
         for synset in members:
             for name, other, offset in synset.pointers:
+                if (other, offset) not in place:
+                    raise FormatError(
+                        f"pointers must lead to a synset, got {other} {offset} in {synset.offset}: restore the files"
+                    )
                 pair = (place[(other, offset)], place[(node_type, synset.offset)])
                 edges.setdefault((node_type, name, other), []).append(pair)
     relations = sorted(edges)

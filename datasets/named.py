@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gnnhet.datasets import pyg
+from gnnhet.datasets.files import ArrayUnpickler, one_line
 from gnnhet.datasets.raw import HOMOGENEOUS, NO_SPLIT, NODE, TEST, TRAIN, VAL, Array, RawGraph, Relation
 from gnnhet.errors import FormatError, GnnhetError, MissingDependencyError
 
@@ -62,9 +64,24 @@ def read_ogb(name: str, root: str | None) -> RawGraph:
         raise MissingDependencyError(
             f"{name} is read by the package ogb, which is not installed: pip install 'gnnhet[ogb]'"
         ) from error
+    import torch
+
+    class Dataset(NodePropPredDataset):  # type: ignore[misc] # OGB has no types
+        """Reads what an earlier run saved: a pickle of arrays, which OGB's own call cannot read from torch 2.6 on."""
+
+        def pre_process(self) -> None:
+            """The graph and the labels, from the saved file where there is one."""
+            saved = Path(self.root) / "processed" / "data_processed"
+            if saved.exists():
+                admitted = types.SimpleNamespace(Unpickler=ArrayUnpickler, __name__="arrays")
+                found = torch.load(saved, pickle_module=admitted, weights_only=False)
+                self.graph, self.labels = found["graph"], found["labels"]
+            else:
+                super().pre_process()
+
     folder = Path(root or DEFAULT_ROOT) / "ogb"
     with _fetching(name, folder):
-        dataset = NodePropPredDataset(name=name, root=str(folder))
+        dataset = Dataset(name=name, root=str(folder))
         graph, labels = dataset[0]
         return from_ogb(name, graph, labels, dataset.get_idx_split())
 
@@ -102,7 +119,7 @@ def _classes(labels: Array) -> Array:
     column = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if column.dtype.kind == "f" and column.ndim == 1:
         return np.where(np.isnan(column), -1, column).astype(np.int64)
-    return column
+    return column.astype(np.int64) if column.ndim == 1 else column
 
 
 @contextlib.contextmanager
@@ -112,15 +129,14 @@ def _fetching(name: str, folder: Path) -> Iterator[None]:
 
     before, ask = socket.getdefaulttimeout(), builtins.input
     socket.setdefaulttimeout(_TIMEOUT_S)
-    builtins.input = _yes  # OGB asks whether to download more than 1 GB: naming the set is the answer
+    builtins.input = _answer
     try:
         yield
     except GnnhetError:
         raise
     except Exception as error:  # requests', urllib's, zipfile's, fsspec's: whatever the loader was doing
-        reason = " ".join(str(error).split())[:150] or type(error).__name__
         raise FormatError(
-            f"{name} must be under {folder} or be fetched by its own loader, got {reason}: check the network, "
+            f"{name} must be under {folder} or be fetched by its own loader, got {one_line(error)}: check the network, "
             "or put the raw files there and name their folder with --root"
         ) from error
     finally:
@@ -128,9 +144,9 @@ def _fetching(name: str, folder: Path) -> Iterator[None]:
         builtins.input = ask
 
 
-def _yes(prompt: object = "") -> str:
-    """The answer to a loader's question."""
-    return "y"
+def _answer(prompt: object = "") -> str:
+    """OGB asks whether to download more than 1 GB: naming the set is a yes. It also asks whether to delete an older copy."""
+    return "y" if "download" in str(prompt) else "n"
 
 
 READERS: dict[str, Callable[[str, str | None], RawGraph]] = {

@@ -1,48 +1,19 @@
 """Planetoid's raw files, `ind.NAME.{x,tx,allx,y,ty,ally,graph,test.index}` (Yang, Cohen, Salakhutdinov, 2016)."""
 
 import io
-import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from gnnhet.datasets.edges import make_undirected
-from gnnhet.datasets.files import existing
+from gnnhet.datasets.files import ArrayUnpickler, existing, one_line
 from gnnhet.datasets.raw import HOMOGENEOUS, NO_SPLIT, NODE, TEST, TRAIN, VAL, RawGraph
 from gnnhet.errors import FormatError
 
 _PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph")
 _VALIDATION = 500
-
-# All that the files need; a pickle could name any function of any module.
-_ADMITTED = {
-    ("collections", "defaultdict"),
-    ("__builtin__", "list"),
-    ("builtins", "list"),
-    ("numpy", "dtype"),
-    ("numpy", "ndarray"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("scipy.sparse.csr", "csr_matrix"),
-    ("scipy.sparse._csr", "csr_matrix"),
-}
-
-
-class _Unpickler(pickle.Unpickler):
-    """Admits the constructors of arrays, CSR matrices and plain containers."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """A constructor by the name it had in Python 2 or has now."""
-        if (module, name) not in _ADMITTED:
-            raise pickle.UnpicklingError(f"it names {module}.{name}, which no Planetoid file needs")
-        if name == "csr_matrix":
-            return sp.csr_matrix
-        if name == "_reconstruct":
-            module = "numpy._core.multiarray" if hasattr(np, "_core") else "numpy.core.multiarray"
-        return super().find_class("builtins" if module == "__builtin__" else module, name)
 
 
 def read(folder: str | Path, normalize_features: bool = True) -> RawGraph:
@@ -59,7 +30,7 @@ def read(folder: str | Path, normalize_features: bool = True) -> RawGraph:
         FormatError: a file is missing, damaged, or names anything but arrays.
     """
     place = existing(folder, "a Planetoid folder")
-    names = sorted(path.name.split(".")[1] for path in place.glob("ind.*.graph"))
+    names = sorted(path.name[len("ind.") : -len(".graph")] for path in place.glob("ind.*.graph"))
     if len(names) != 1:
         raise FormatError(
             f"a Planetoid folder holds one ind.NAME.graph, got {names or 'none'} in {place}: name a folder with one"
@@ -69,34 +40,39 @@ def read(folder: str | Path, normalize_features: bool = True) -> RawGraph:
     test = _test_index(place / f"ind.{name}.test.index")
     try:
         return _assemble(name, parts, test, normalize_features)
-    except (ValueError, IndexError, AttributeError, TypeError) as error:
-        raise FormatError(f"the files of {place} must belong together, got {error}: restore them") from error
+    except (ValueError, IndexError, AttributeError, TypeError, OverflowError, MemoryError) as error:
+        raise FormatError(f"the files of {place} must belong together, got {one_line(error)}: restore them") from error
 
 
 def _load(path: Path) -> Any:
     """One pickle of Python 2, through the restricted unpickler."""
     data = existing(path, "a Planetoid file").read_bytes()
     try:
-        return _Unpickler(io.BytesIO(data), encoding="latin1").load()
+        return ArrayUnpickler(io.BytesIO(data), encoding="latin1").load()
     except Exception as error:  # a damaged pickle raises nearly anything
-        raise FormatError(f"{path} must be a Planetoid pickle of arrays alone, got {error}: restore it") from error
+        raise FormatError(f"{path} must be a Planetoid pickle of arrays alone, got {one_line(error)}: restore it") from error
 
 
 def _test_index(path: Path) -> npt.NDArray[np.int64]:
     """The ids of the test nodes, in the order of `tx`."""
     try:
         return np.array([int(line) for line in existing(path, "a Planetoid file").read_text().split()], np.int64)
-    except ValueError as error:
-        raise FormatError(f"{path} must hold one node id a line, got {error}") from error
+    except (ValueError, OverflowError) as error:
+        raise FormatError(f"{path} must hold one node id a line, got {one_line(error)}: restore it") from error
 
 
 def _assemble(name: str, parts: dict[str, Any], test: npt.NDArray[np.int64], normalize: bool) -> RawGraph:
     """One graph of the parts."""
+    if test.min() < 0:
+        raise ValueError(f"the test id {test.min()}")
     known = parts["allx"].shape[0]
+    for part, count in {"ally": known, "tx": test.size, "ty": test.size}.items():
+        if parts[part].shape[0] != count:  # one row would be taken for all
+            raise ValueError(f"{parts[part].shape[0]} rows of {part} for {count} nodes")
     num_nodes = max(int(test.max()) + 1, known, len(parts["graph"]))
     features = np.zeros((num_nodes, parts["allx"].shape[1]), np.float32)
-    features[:known] = parts["allx"].toarray()
-    features[test] = parts["tx"].toarray()
+    features[:known] = _dense(parts["allx"])
+    features[test] = _dense(parts["tx"])
     if normalize:
         total = features.sum(1, keepdims=True)
         features /= np.where(total == 0, 1, total)
@@ -118,6 +94,12 @@ def _assemble(name: str, parts: dict[str, Any], test: npt.NDArray[np.int64], nor
         features={NODE: {"x": features, "y": labels, "split": split}},
         name=name,
     )
+
+
+def _dense(matrix: Any) -> npt.NDArray[Any]:
+    """A CSR matrix with every entry; its indices are checked first, since scipy trusts them."""
+    matrix.check_format()
+    return np.asarray(matrix.toarray())
 
 
 def _classes(one_hot: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -1,12 +1,13 @@
 """PyG's `Data` and `HeteroData`, as objects or files."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gnnhet.datasets.files import existing
+from gnnhet.datasets.files import existing, one_line
 from gnnhet.datasets.raw import HOMOGENEOUS, NO_SPLIT, NODE, TEST, TRAIN, VAL, Array, RawGraph, Relation
 from gnnhet.errors import FormatError, GraphError
 
@@ -20,14 +21,14 @@ def from_data(data: Any, name: str = "") -> RawGraph:
         data: with `edge_index`, or a sparse CSR `adj_t` (rows are destinations, as in PyG).
         name: what the graph is called.
 
-    Masks become `split` (of several columns the first). Other tensors with a row a node are kept by their names;
-    edge-level ones are not.
+    Masks become `split` (of several columns the first). Other tensors with a row a node are kept by their names,
+    sparse `x` made dense; edge-level ones are not.
 
     Raises:
         GraphError: no edges in one of these forms.
     """
     if hasattr(data, "node_types"):
-        num_nodes = {node_type: int(data[node_type].num_nodes) for node_type in data.node_types}
+        num_nodes = {node_type: _count(data[node_type], node_type) for node_type in data.node_types}
         edges: dict[Relation, tuple[Array, Array]] = {
             tuple(relation): _edges(data[relation], str(relation)) for relation in data.edge_types
         }
@@ -35,7 +36,7 @@ def from_data(data: Any, name: str = "") -> RawGraph:
         return RawGraph(num_nodes=num_nodes, edges=edges, features=features, name=name)
     if not hasattr(data, "num_nodes"):
         raise GraphError(f"a PyG graph must be a Data or HeteroData, got {type(data).__name__}")
-    count = int(data.num_nodes)
+    count = _count(data, "Data")
     return RawGraph(
         num_nodes={NODE: count},
         edges={HOMOGENEOUS: _edges(data, "Data")},
@@ -57,19 +58,43 @@ def read(file: str | Path) -> RawGraph:
 
     path = existing(file, "a PyG file")
     try:
-        with torch.serialization.safe_globals(_admitted()):
-            loaded = torch.load(path, map_location="cpu", weights_only=True)
+        torch.serialization.add_safe_globals(_admitted())  # for good, as PyG's own: leaving safe_globals() would undo those
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises by what is broken: UnpicklingError, RuntimeError, EOFError, ...
-        reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
         raise FormatError(
-            f"{path} must be a saved Data, HeteroData or dict of tensors, got {reason}: save data.to_dict() instead"
+            f"{path} must be a saved Data, HeteroData or dict of tensors, got {_reason(error)}: save data.to_dict() instead"
         ) from error
-    if isinstance(loaded, tuple) and len(loaded) == 3 and isinstance(loaded[0], Mapping):  # InMemoryDataset.save
+    if isinstance(loaded, tuple) and len(loaded) in (2, 3):  # InMemoryDataset.save, now and of old
+        if loaded[1] is not None:
+            raise FormatError(f"{path} must hold one graph, got a collection of several: save one with dataset[i].to_dict()")
         loaded = loaded[0]
-    if isinstance(loaded, Mapping):
-        typed = any(isinstance(key, tuple) for key in loaded)
-        loaded = HeteroData.from_dict(dict(loaded)) if typed else Data.from_dict(dict(loaded))
-    return from_data(loaded, path.stem)
+    try:
+        if isinstance(loaded, Mapping):
+            typed = any(isinstance(key, tuple) for key in loaded)
+            loaded = HeteroData.from_dict(dict(loaded)) if typed else Data.from_dict(dict(loaded))
+        return from_data(loaded, path.stem)
+    except GraphError as error:
+        raise FormatError(f"{path}: {error}") from error
+    except (ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:  # tensors where PyG expects others
+        raise FormatError(f"{path} must hold the tensors of a graph, got {one_line(error)}: save data.to_dict()") from error
+
+
+def _reason(error: Exception) -> str:
+    """Why torch refuses a file: the object it names, or else its first sentence; without advice to trust the file."""
+    named = re.search(r"GLOBAL (\S+)", str(error))
+    if named:
+        return f"the object {named.group(1)}, which is none of these"
+    if "weights_only" in str(error):
+        return "something else"
+    return one_line(error).split(". ")[0]
+
+
+def _count(store: Any, what: str) -> int:
+    """Nodes of a node store."""
+    count = store.num_nodes
+    if count is None:
+        raise GraphError(f"{what} must have num_nodes or a tensor that tells it, got neither: set num_nodes")
+    return int(count)
 
 
 def _admitted() -> list[Any]:
@@ -112,8 +137,8 @@ def _features(store: Any, count: int) -> dict[str, Array]:
         if key in _MASKS:
             mask = value.cpu().numpy().astype(np.bool_)
             split[mask if mask.ndim == 1 else mask[:, 0]] = _MASKS[key]
-        elif value.layout == torch.strided:
-            found[key] = value.detach().cpu()
+        elif value.layout == torch.strided or key == "x":
+            found[key] = value.detach().cpu().to_dense()
     if (split != NO_SPLIT).any():
         found["split"] = split
     labels = found.get("y")

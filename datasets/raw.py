@@ -5,12 +5,12 @@ Readers (`gnnhet.datasets`) know file formats and nothing else; `gnnhet.storage`
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 Relation = tuple[str, str, str]
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 
 NODE = "node"
 HOMOGENEOUS: Relation = (NODE, "to", NODE)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gnnhet.datasets.edges import add_reverse_relations
-from gnnhet.datasets.files import existing
+from gnnhet.datasets.edges import REVERSE, add_reverse_relations
+from gnnhet.datasets.files import existing, one_line
 from gnnhet.datasets.raw import NO_SPLIT, TEST, TRAIN, Array, RawGraph, Relation
 from gnnhet.errors import FormatError
 
@@ -21,9 +21,10 @@ _IRI = r"<((?:[^\x00-\x20<>\"{}|^`\\]|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8})*)>"
 _BLANK = r"(_:[\w:][\w.:\-·]*(?<!\.))"
 _LITERAL = r'"((?:[^"\\\n\r]|\\[tbnrf"\'\\]|\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8})*)"'
 _TRIPLE = re.compile(
-    rf"\s*(?:{_IRI}|{_BLANK})\s*{_IRI}\s*(?:{_IRI}|{_BLANK}|{_LITERAL}(?:\s*\^\^\s*{_IRI}|\s*@([a-zA-Z]+(?:-[a-zA-Z0-9]+)*))?)\s*\.\s*(?:#.*)?"
+    rf"[ \t]*(?:{_IRI}|{_BLANK})[ \t]*{_IRI}[ \t]*"
+    rf"(?:{_IRI}|{_BLANK}|{_LITERAL}(?:[ \t]*\^\^[ \t]*{_IRI}|[ \t]*@([a-zA-Z]+(?:-[a-zA-Z0-9]+)*))?)[ \t]*\.[ \t]*(?:#.*)?"
 )
-_IGNORED = re.compile(r"\s*(?:#.*)?")
+_IGNORED = re.compile(r"[ \t]*(?:#.*)?")
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))")
 _CHARACTERS = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 
@@ -32,8 +33,9 @@ def read(folder: str | Path) -> RawGraph:
     """Read the triples and the tables of a folder.
 
     All IRIs, blank nodes and literals are nodes of one type `entity`, numbered in order of their text; each predicate is a
-    relation, with its reverse. There are no features: models learn an embedding. The triples that state the label must have
-    been taken out, as they are from the published files.
+    relation, with its reverse. A triple that is stated twice is one edge; a blank node is known in its own file only. There
+    are no features: models learn an embedding. The triples that state the label must have been taken out, as they are from
+    the published files.
 
     Args:
         folder: with `*.nt` or `*.nt.gz`, and `trainingSet.tsv` and `testSet.tsv`: tab-separated, a column of IRIs, and one
@@ -46,13 +48,16 @@ def read(folder: str | Path) -> RawGraph:
     files = sorted([*place.glob("*.nt"), *place.glob("*.nt.gz")])
     if not files:
         raise FormatError(f"an RDF folder holds N-Triples as *.nt or *.nt.gz, got none in {place}")
-    triples = [triple for file in files for triple in parse(file)]
-    entities = sorted({end for source, _, target in triples for end in (source, target)})
+    pairs: dict[str, set[tuple[str, str]]] = {}
+    for file in files:
+        scope = f"@{file.name}" if len(files) > 1 else ""
+        for source, predicate, target in parse(file):
+            pairs.setdefault(predicate, set()).add((_scoped(source, scope), _scoped(target, scope)))
+    entities = sorted({end for found in pairs.values() for pair in found for end in pair})
     number = {entity: position for position, entity in enumerate(entities)}
     edges: dict[Relation, tuple[Array, Array]] = {}
-    for predicate, name in _short_names({predicate for _, predicate, _ in triples}).items():
-        pairs = [(number[s], number[t]) for s, p, t in triples if p == predicate]
-        ends = np.array(sorted(set(pairs)), np.int64).reshape(-1, 2)
+    for predicate, name in _short_names(set(pairs)).items():
+        ends = np.array(sorted((number[s], number[t]) for s, t in pairs[predicate]), np.int64).reshape(-1, 2)
         edges[(ENTITY, name, ENTITY)] = (ends[:, 0], ends[:, 1])
     labels, split = _read_tables(place, number)
     return RawGraph(
@@ -61,6 +66,11 @@ def read(folder: str | Path) -> RawGraph:
         features={ENTITY: {"y": labels, "split": split}},
         name=place.resolve().name,
     )
+
+
+def _scoped(term: str, scope: str) -> str:
+    """The term; of a blank node with the file it belongs to."""
+    return term + scope if term.startswith("_:") else term
 
 
 def parse(file: Path) -> Iterator[tuple[str, str, str]]:
@@ -74,17 +84,25 @@ def parse(file: Path) -> Iterator[tuple[str, str, str]]:
     opened = gzip.open if file.suffix == ".gz" else open
     line_number = 0
     try:
-        with opened(file, "rt", encoding="utf-8", newline="\n") as lines:
+        with opened(file, "rt", encoding="utf-8") as lines:
             for line_number, line in enumerate(lines, 1):
-                text = line.rstrip("\r\n")
+                text = line.rstrip("\n")
                 if _IGNORED.fullmatch(text):
                     continue
                 found = _TRIPLE.fullmatch(text)
                 if found is None:
-                    raise FormatError(f"{file} line {line_number} must be a triple that ends in a dot, got {text[:80]!r}")
-                yield _terms(found)
+                    raise FormatError(
+                        f"{file} line {line_number} must be a triple that ends in a dot, got {text[:80]!r}: correct it"
+                    )
+                try:
+                    terms = _terms(found)
+                except ValueError as error:
+                    raise FormatError(f"{file} line {line_number}: {error}") from error
+                yield terms
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise FormatError(f"{file} must be whole UTF-8 text, got {error} after line {line_number}: restore it") from error
+        raise FormatError(
+            f"{file} must be whole UTF-8 text, got {one_line(error)} after line {line_number}: restore it"
+        ) from error
 
 
 def _terms(found: re.Match[str]) -> tuple[str, str, str]:
@@ -106,9 +124,10 @@ def _unescape(text: str) -> str:
         code = found.group(1) or found.group(2)
         if not code:
             return _CHARACTERS[found.group(3)]
-        if int(code, 16) > 0x10FFFF:
-            raise FormatError(f"an escape must name a character of Unicode, got \\U{code}")
-        return chr(int(code, 16))
+        value = int(code, 16)
+        if value > 0x10FFFF or 0xD800 <= value < 0xE000:  # half of a UTF-16 pair is no character
+            raise ValueError(f"an escape must name a character of Unicode, got {found.group()}: correct it")
+        return chr(value)
 
     return _ESCAPE.sub(character, text) if "\\" in text else text
 
@@ -120,10 +139,10 @@ def _short_names(predicates: set[str]) -> dict[str, str]:
     for predicate in sorted(predicates):
         stem = re.split(r"[#/:]", predicate.rstrip("#/:"))[-1] or "predicate"
         name, count = stem, 1
-        while name in used:
+        while not used.isdisjoint((name, REVERSE + name)):
             count += 1
             name = f"{stem}_{count}"
-        used.add(name)
+        used |= {name, REVERSE + name}
         names[predicate] = name
     return names
 
@@ -133,17 +152,27 @@ def _read_tables(place: Path, number: dict[str, int]) -> tuple[Array, Array]:
     rows: list[tuple[int, str, int]] = []
     for name, code in TABLES.items():
         file = existing(place / name, "a table of labels")
-        with file.open(encoding="utf-8", newline="") as lines:
-            table = list(csv.DictReader(lines, delimiter="\t"))
-        columns = list(table[0]) if table else []
-        subjects = [c for c in columns if table[0][c] in number and not c.startswith("label")]
-        labels = [c for c in columns if c and c.startswith("label")]
+        try:
+            with file.open(encoding="utf-8", newline="") as lines:
+                reader = csv.DictReader(lines, delimiter="\t")
+                table, columns = list(reader), list(reader.fieldnames or [])
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise FormatError(f"{file} must be a tab-separated table in UTF-8, got {one_line(error)}: restore it") from error
+        labels = [column for column in columns if column.startswith("label")]
+        others = [column for column in columns if column not in labels]
+        subjects = [column for column in others if any(row[column] in number for row in table)]
         if len(subjects) != 1 or len(labels) != 1:
-            raise FormatError(f"{file} must have one column of nodes and one named label.., got columns {columns}")
-        for row in table:
-            if row[subjects[0]] not in number or not row[labels[0]]:
-                raise FormatError(f"{file}: a labelled node must stand in the triples, got {row[subjects[0]]!r}")
-            rows.append((number[row[subjects[0]]], row[labels[0]], code))
+            raise FormatError(
+                f"{file} must have one column of nodes of the triples and one named label.., got columns {columns} "
+                f"with nodes in {subjects or 'none'}: name the columns so"
+            )
+        for line, row in enumerate(table, 2):
+            node, label = row[subjects[0]], row[labels[0]]
+            if node not in number or not label:
+                raise FormatError(
+                    f"{file} row {line} must be a node of the triples and its label, got {node!r} and {label!r}: correct it"
+                )
+            rows.append((number[node], label, code))
     classes = {name: position for position, name in enumerate(sorted({label for _, label, _ in rows}))}
     y, split = np.full(len(number), -1, np.int64), np.full(len(number), NO_SPLIT, np.int8)
     for node, label, code in rows:

@@ -26,7 +26,7 @@ def generate(scale: int, num_edges: int, seed: int = 0, a: float = 0.57, b: floa
     """
     if not 1 <= scale <= 31 or num_edges < 0:
         raise SpecError(f"R-MAT needs a scale from 1 to 31 and edges of 0 or more, got {scale} and {num_edges}")
-    if min(a, b, c, 1 - a - b - c) < 0:
+    if min(a, b, c, 1 - a - b - c + 1e-9) < 0:  # 1 - 0.5 - 0.4 - 0.1 is less than 0
         raise SpecError(f"R-MAT's probabilities must be 0 or more and sum to 1, got {a}, {b}, {c}")
     rng = np.random.default_rng([seed, scale])
     src, dst = np.empty(num_edges, np.int64), np.empty(num_edges, np.int64)

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from gnnhet.datasets.files import read_npz
 from gnnhet.datasets.raw import NO_SPLIT, TEST, TRAIN, VAL, Array, RawGraph, Relation
+from gnnhet.errors import SpecError
 
 FILE = Path(__file__).with_name("wordnet.npz")
 TARGET = "noun"
@@ -22,8 +23,13 @@ def read(buckets: int = 512) -> RawGraph:
 
     Args:
         buckets: columns of the features, a divisor of 4,096.
+
+    Raises:
+        SpecError: buckets that do not divide the 4,096 hashes.
     """
     arrays = read_npz(FILE)
+    if buckets < 1 or int(arrays["hashes"].item()) % buckets:
+        raise SpecError(f"buckets must divide {arrays['hashes']}, got {buckets}: use 512 or another power of two")
     counts = {name.removesuffix("_lengths"): array.size for name, array in arrays.items() if name.endswith("_lengths")}
     edges: dict[Relation, tuple[Array, Array]] = {}
     for number, (source, name, destination) in enumerate(arrays["relations"].tolist()):

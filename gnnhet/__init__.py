@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 from gnnhet.errors import GnnhetError
-from gnnhet.samplers import MiniBatch, NeighborLoader, NeighborSampler
-from gnnhet.storage import FeatureStore, Graph, load_dataset
 
 if TYPE_CHECKING:
     from gnnhet.devices import discover_devices, parse_devices
     from gnnhet.planning import Plan, plan
+    from gnnhet.samplers import MiniBatch, NeighborLoader, NeighborSampler
+    from gnnhet.storage import FeatureStore, Graph, load_dataset
     from gnnhet.training import train
 
 __all__ = [
@@ -26,9 +26,15 @@ __all__ = [
     "train",
 ]
 
-_LATER = {  # read on first use: they import PyG, which takes seconds
+_LATER = {  # imported on first use: torch and PyG take seconds, which `gnnhet --help` need not wait for
+    "FeatureStore": "gnnhet.storage",
+    "Graph": "gnnhet.storage",
+    "MiniBatch": "gnnhet.samplers",
+    "NeighborLoader": "gnnhet.samplers",
+    "NeighborSampler": "gnnhet.samplers",
     "Plan": "gnnhet.planning",
     "discover_devices": "gnnhet.devices",
+    "load_dataset": "gnnhet.storage",
     "parse_devices": "gnnhet.devices",
     "plan": "gnnhet.planning",
     "train": "gnnhet.training",
@@ -36,7 +42,7 @@ _LATER = {  # read on first use: they import PyG, which takes seconds
 
 
 def __getattr__(name: str) -> Any:
-    """Import the heavier names on first use."""
+    """Import a public name on first use."""
     if name in _LATER:
         from importlib import import_module
 

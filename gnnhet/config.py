@@ -11,6 +11,20 @@ OPTIMIZERS = ("adagrad", "adam", "adamw", "rmsprop", "sgd")
 SCHEDULES = ("constant", "cosine", "linear")
 DEFAULT_EPOCHS = 20
 
+_WORDS: dict[tuple[type, ...], str] = {
+    (int,): "a whole number",
+    (int, float): "a number",
+    (str,): "text",
+    (bool,): "true or false",
+}
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("hidden", "epochs", "steps", "batch_size", "seed", "early_stop", "eval_every"), (int,)),
+    **dict.fromkeys(("dropout", "lr", "weight_decay"), (int, float)),
+    **dict.fromkeys(("model", "optimizer", "schedule", "target"), (str,)),
+    "replace": (bool,),
+}
+_MOST = 2**63 - 1  # what torch takes as a seed, and numpy as a size
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
@@ -39,7 +53,7 @@ class TrainConfig:
     fanouts: tuple[int, ...] = (15, 10)
     hidden: int = 128
     dropout: float = 0.5
-    lr: float = 0.01
+    lr: float = 0.003
     weight_decay: float = 0.0
     optimizer: str = "adam"
     schedule: str = "constant"
@@ -58,6 +72,7 @@ class TrainConfig:
         Raises:
             SpecError: naming the rule, what was got and the remedy.
         """
+        self._check_types()
         object.__setattr__(self, "fanouts", tuple(int(k) for k in self.fanouts))
         for fanout in self.fanouts:
             if fanout < 1 and fanout != -1:
@@ -74,6 +89,8 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and not value >= low:
                 raise SpecError(f"{name} must be {low:g} or more, got {value}")
+            if value is not None and value > _MOST:
+                raise SpecError(f"{name} must be below 2^63, got {value}")
         if not 0 <= self.dropout < 1:
             raise SpecError(f"dropout must be a probability in [0, 1), got {self.dropout}")
         if not 0 < self.lr < float("inf"):
@@ -81,6 +98,15 @@ class TrainConfig:
         for name, known in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
             if getattr(self, name) not in known:
                 raise SpecError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+
+    def _check_types(self) -> None:
+        """Options may come from a file that was edited by hand."""
+        if isinstance(self.fanouts, str) or not all(isinstance(k, int) for k in self.fanouts):
+            raise SpecError(f"fanouts must be a list of whole numbers, got {self.fanouts!r}")
+        for name, kinds in _KINDS.items():
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and kinds != (bool,))):
+                raise SpecError(f"{name} must be {_WORDS[kinds]}, got {value!r}")
 
     def total_steps(self, steps_per_epoch: int) -> int:
         """Steps of the whole run."""

@@ -5,6 +5,7 @@ that rename is the moment a save happens. A save killed before it leaves the old
 nobody names are removed by the next save.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -27,6 +28,8 @@ FORMAT = "gnnhet-graph"
 VERSION = 1
 INDEX = "graph.json"
 ARRAYS = "arrays"
+_WRITTEN = re.compile(r"(edges|feature)\d{3,}\..+-[0-9a-f]{8}\.npy|\.(edges|feature)\d{3,}\..+\.\d+\.part")
+_ENTRY = {"file", "dtype", "shape", "bytes", "xxh3_128"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,19 +53,20 @@ def write(folder: Path, stored: Stored) -> None:
     made = not folder.exists()
     arrays = folder / ARRAYS
     arrays.mkdir(parents=True, exist_ok=True)
-    before = set(arrays.iterdir())
+    before = {path for path in _litter(folder) if path.suffix == ".npy"}
     try:
         document = _write_arrays(arrays, stored)
         _replace(folder / INDEX, json.dumps(document, indent=1).encode())
     except BaseException:
-        for path in set(arrays.iterdir()) - before:  # what was there still opens, and nothing half is left
+        for path in _litter(folder) - before:  # what was there still opens, and nothing half is left
             path.unlink(missing_ok=True)
         if made:
-            arrays.rmdir()
-            folder.rmdir()
+            for emptied in (arrays, folder):
+                with contextlib.suppress(OSError):  # another process has put something there: its own
+                    emptied.rmdir()
         raise
     named = {entry["file"] for entry in array_entries(document)}
-    for path in arrays.iterdir():
+    for path in _litter(folder):
         if f"{ARRAYS}/{path.name}" not in named:
             path.unlink(missing_ok=True)
 
@@ -128,7 +132,11 @@ def array_entries(document: dict[str, Any]) -> list[dict[str, Any]]:
     """
     try:
         entries = [array for relation in document["relations"] for array in relation["arrays"].values()]
-        return entries + [entry["array"] for entry in document["features"]]
+        entries += [entry["array"] for entry in document["features"]]
+        for entry in entries:
+            if missing := _ENTRY - set(entry):
+                raise KeyError(*sorted(missing))
+        return entries
     except (KeyError, TypeError, AttributeError) as error:
         raise FormatError(f"{INDEX} must describe arrays as FORMAT.md says, got a broken entry ({error!r})") from error
 
@@ -287,11 +295,22 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _ours(folder: Path) -> bool:
-    """Whether a folder is empty, or holds a graph or what an interrupted save left."""
+    """Whether a folder is empty, or holds a graph or what an interrupted save left, and nothing of anybody else's."""
     if not folder.is_dir():
         return False
-    names = {path.name for path in folder.iterdir() if not path.name.endswith(".part")}
-    return names <= {INDEX, ARRAYS} or (folder / INDEX).exists()
+    if (folder / INDEX).exists():
+        read_index(folder)  # refuses another program's graph.json
+        return True
+    arrays = folder / ARRAYS
+    found = set(folder.iterdir()) | (set(arrays.iterdir()) if arrays.is_dir() else set())
+    return found <= _litter(folder) | {arrays}
+
+
+def _litter(folder: Path) -> set[Path]:
+    """Files that saves write, by their names: arrays, and what an interrupted one left beside."""
+    arrays = folder / ARRAYS
+    inside = arrays.iterdir() if arrays.is_dir() else ()
+    return {path for path in inside if _WRITTEN.fullmatch(path.name)} | set(folder.glob(f".{INDEX}.*.part"))
 
 
 def _slug(text: str) -> str:

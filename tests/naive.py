@@ -138,5 +138,5 @@ def integer_shares(total: int, weights: Sequence[float]) -> list[int]:
 
 
 def dropout_mask(base: int, ids: Sequence[int], columns: int, p: float) -> list[list[bool]]:
-    """`dropout._fill_mask`."""
+    """`dropout._fill_factors`, as what is kept."""
     return [[draw(node_key(base, i), j) >> 32 >= round(p * 2**32) for j in range(columns)] for i in ids]

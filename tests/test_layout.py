@@ -95,7 +95,13 @@ def test_no_module_is_longer_than_400_lines() -> None:
 
 
 def test_importing_leaves_heavy_packages_alone() -> None:
-    heavy = ("torch_geometric", "matplotlib", "rich", "typer", "pandas", "ogb")
+    heavy = ("torch", "torch_geometric", "matplotlib", "rich", "typer", "pandas", "ogb")
     code = f"import sys, gnnhet; print([name for name in {heavy} if name in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120, cwd=ROOT)
     assert out.stdout.strip() == "[]"
+
+
+def test_help_needs_no_torch() -> None:
+    code = "import sys; from gnnhet.cli import main; main(['train', '--help']); print('torch' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120, cwd=ROOT)
+    assert out.stdout.strip().endswith("False")

@@ -1,13 +1,14 @@
 """Commands that look: `info`, `verify`, `devices`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from gnnhet.cli.output import AsJson, GraphArgument, Root, number_bytes, print_json, table
-from gnnhet.storage import Graph, load_dataset
+
+if TYPE_CHECKING:
+    from gnnhet.storage import Graph
 
 DAMAGED = 1
 
@@ -17,6 +18,8 @@ def info(graph: GraphArgument, root: Root = None, json: AsJson = False) -> None:
 
     Example: gnnhet info wordnet
     """
+    from gnnhet.storage import load_dataset
+
     found = load_dataset(graph, root)
     if json:
         print_json(_description(found))
@@ -137,7 +140,7 @@ def _spread(spread: Any, unit: float) -> str:
     return "-" if spread is None else f"{spread.median / unit:.4g} ({spread.min / unit:.4g}-{spread.max / unit:.4g})"
 
 
-def _description(graph: Graph) -> dict[str, Any]:
+def _description(graph: "Graph") -> dict[str, Any]:
     """All that `info` says, as plain values."""
     return {
         "name": graph.name,
@@ -149,7 +152,9 @@ def _description(graph: Graph) -> dict[str, Any]:
     }
 
 
-def _relations(graph: Graph) -> list[dict[str, Any]]:
+def _relations(graph: "Graph") -> list[dict[str, Any]]:
+    import numpy as np
+
     found = []
     for relation in graph.relations:
         indptr, indices = graph.csc(relation)
@@ -165,7 +170,7 @@ def _relations(graph: Graph) -> list[dict[str, Any]]:
     return found
 
 
-def _features(graph: Graph) -> list[dict[str, Any]]:
+def _features(graph: "Graph") -> list[dict[str, Any]]:
     return [
         {
             "of": owner if isinstance(owner, str) else list(owner),
@@ -178,7 +183,7 @@ def _features(graph: Graph) -> list[dict[str, Any]]:
     ]
 
 
-def _splits(graph: Graph) -> dict[str, dict[str, int]]:
+def _splits(graph: "Graph") -> dict[str, dict[str, int]]:
     return {
         node_type: {part: int(graph.split_ids(node_type, part).size) for part in ("train", "val", "test")}
         for node_type in graph.node_types

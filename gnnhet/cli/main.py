@@ -1,9 +1,10 @@
 """The commands together, and how they end."""
 
+import functools
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
@@ -19,12 +20,31 @@ BAD_INPUT, INTERRUPTED = 2, 130
 app = typer.Typer(
     name="gnnhet",
     help="Train graph neural networks on unequal devices; placement never changes the result.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (demo, info, verify, devices, plan, train):
-    app.command()(command)
+
+
+def _ending_well(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that ends on Ctrl-C and on a closed pipe by itself: what typer makes of them changes with its version."""
+
+    @functools.wraps(command)
+    def run(*arguments: object, **options: object) -> None:
+        try:
+            command(*arguments, **options)
+            sys.stdout.flush()  # a closed pipe is found here, not when the interpreter ends
+        except KeyboardInterrupt:
+            print("stopped", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:  # `gnnhet info ... | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(128 + signal.SIGPIPE) from None
+
+    return run
+
+
+for _command in (demo, info, verify, devices, plan, train):
+    app.command()(_ending_well(_command))
 
 
 def _print_version(asked: bool) -> None:
@@ -47,21 +67,17 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code: 0 done, 1 damage found, 2 bad input or a failed run, 130 stopped on request."""
+    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
-        code = typer.main.get_command(app).main(args=arguments, prog_name="gnnhet", standalone_mode=False)
+        code = typer.main.get_command(app).main(args=words, prog_name="gnnhet", standalone_mode=False)
     except GnnhetError as error:
         return _say(str(error))
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:  # `gnnhet info ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
     except OSError as error:
         return _say(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
     except Exception as error:
         if hasattr(error, "format_message"):  # the parser's own: typer has carried its own copy of click since 0.2x
-            return _say(error.format_message())
+            context = getattr(error, "ctx", None)
+            return _say(error.format_message() + (f" (see {context.command_path} --help)" if context else ""))
         raise
     return code if isinstance(code, int) else 0
 

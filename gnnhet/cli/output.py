@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from gnnhet.report.files import dumps
-
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout; progress goes to stderr.")]
 GraphArgument = Annotated[
     str,
@@ -23,6 +21,8 @@ Root = Annotated[str | None, typer.Option("--root", metavar="DIR", help="Where r
 
 def print_json(value: object) -> None:
     """One JSON object on stdout."""
+    from gnnhet.report.files import dumps
+
     sys.stdout.write(dumps(value) + "\n")
 
 
@@ -31,12 +31,15 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     from rich.console import Console
     from rich.table import Table
 
-    grid = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    grid = Table(header_style="bold", box=None, pad_edge=False)
     for number, column in enumerate(columns):
         grid.add_column(column, justify="right" if number else "left", overflow="fold")
     for row in rows:
         grid.add_row(*(cell.replace("[", "\\[") for cell in row))
-    Console(soft_wrap=not sys.stdout.isatty()).print(grid)
+    # in a file or pipe rows are never folded: rich would take 80 columns
+    console = Console(width=None if sys.stdout.isatty() else 1000, highlight=False)
+    console.print(title, style="bold", markup=False)
+    console.print(grid)
 
 
 def number_bytes(count: float) -> str:

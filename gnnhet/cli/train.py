@@ -9,7 +9,6 @@ import typer
 
 from gnnhet.cli.output import AsJson, GraphArgument, Root, percent, print_json, table
 from gnnhet.errors import SpecError
-from gnnhet.storage import load_dataset
 
 if TYPE_CHECKING:
     from gnnhet.training import Run
@@ -46,6 +45,7 @@ def plan(
     Example: gnnhet plan wordnet --model rgcn --devices 'cpu;cpu@0.5'
     """
     from gnnhet.planning import plan as make_plan
+    from gnnhet.storage import load_dataset
 
     loaded = load_dataset(graph, root)
     options = _given(fanouts=_fanouts(fanouts), hidden=hidden, dropout=dropout, batch_size=batch_size, seed=seed, target=target)
@@ -63,7 +63,7 @@ def train(
     fanouts: Fanouts = None,
     hidden: Hidden = None,
     dropout: Dropout = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate.  [default: 0.01]")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.  [default: 0.003]")] = None,
     weight_decay: Annotated[float | None, typer.Option(help="L2 penalty.  [default: 0]")] = None,
     optimizer: Annotated[str | None, typer.Option(help="adam, adamw, sgd, rmsprop or adagrad.  [default: adam]")] = None,
     schedule: Annotated[
@@ -94,14 +94,22 @@ def train(
 
     Example: gnnhet train wordnet --model rgcn --devices 'cpu;cpu@0.5' --epochs 5
     """
+    from gnnhet.devices import require_present
     from gnnhet.planning import Plan
     from gnnhet.planning.plan import STRATEGIES
+    from gnnhet.storage import load_dataset
     from gnnhet.training import train as run_training
 
     if strategy is not None and strategy not in STRATEGIES:
         raise SpecError(f"strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}")
+    if threads < 1:  # before a run folder is made
+        raise SpecError(f"threads must be 1 or more, got {threads}")
+    if not timeout > 0:
+        raise SpecError(f"timeout must be above 0 seconds, got {timeout:g}")
     loaded = load_dataset(graph, root)
     placed = None if plan is None else Plan.from_json(_read(plan))
+    if placed is not None and devices is None:
+        require_present(placed.devices)
     if model is None and placed is None and resume is None:
         model = _usual_model(loaded.homogeneous)
     options = _given(
@@ -198,4 +206,4 @@ def _read(path: Path) -> str:
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"--plan needs a readable file, got {path}: {error}") from error
+        raise SpecError(f"--plan needs a readable file, got {path}: {getattr(error, 'strerror', None) or error}") from error

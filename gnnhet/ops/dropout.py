@@ -30,23 +30,21 @@ def keyed_dropout(x: Tensor, p: float, base: np.uint64, ids: Tensor) -> Tensor:
     """
     if p == 0.0:
         return x
-    threshold = round(p * 2**32)
-    if x.device.type == "cpu":
-        keep = np.empty((x.shape[0], x.shape[1]), np.bool_)
-        _fill_mask(base, frozen(ids.numpy()), np.uint64(threshold), keep)
-        mask = torch.from_numpy(keep)
-    else:
-        mask = _mask(base, ids, x.shape[1], threshold)
-    return x * mask * (1.0 / (1.0 - p))
+    threshold, scale = round(p * 2**32), 1.0 / (1.0 - p)
+    if x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64):
+        factors = torch.empty(x.shape, dtype=x.dtype)
+        _fill_factors(base, frozen(ids.numpy()), np.uint64(threshold), scale, factors.numpy())
+        return x * factors
+    return x * _mask(base, ids, x.shape[1], threshold) * scale
 
 
 @kernel
-def _fill_mask(base: np.uint64, ids: npt.NDArray[Any], threshold: np.uint64, keep: npt.NDArray[np.bool_]) -> None:
-    """keep[i, j]: whether draw j of node ids[i] lies at or above the threshold (of 2^32)."""
-    for i in range(keep.shape[0]):
+def _fill_factors(base: np.uint64, ids: npt.NDArray[Any], threshold: np.uint64, scale: float, out: npt.NDArray[Any]) -> None:
+    """out[i, j]: scale where draw j of node ids[i] lies at or above the threshold (of 2^32), else 0."""
+    for i in range(out.shape[0]):
         key = node_key(base, ids[i])
-        for j in range(keep.shape[1]):
-            keep[i, j] = (draw(key, j) >> _S32) >= threshold
+        for j in range(out.shape[1]):
+            out[i, j] = scale if (draw(key, j) >> _S32) >= threshold else 0.0
 
 
 def _mask(base: np.uint64, ids: Tensor, width: int, threshold: int) -> Tensor:

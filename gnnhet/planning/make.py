@@ -85,9 +85,11 @@ def training_loader(graph: Graph, config: TrainConfig, model: str | nn.Module, *
     """The loader of a run's training seeds.
 
     Raises:
-        SpecError: the graph has no labelled training nodes, or the model is unknown.
+        SpecError: the graph has no such target or no labelled training nodes, or the model is unknown.
     """
     target = config.target or graph.target_type
+    if target not in graph.num_nodes:
+        raise SpecError(f"the target must be a node type of the graph ({', '.join(graph.node_types)}), got {target!r}")
     seeds = graph.split_ids(target, "train")
     if not seeds.size:
         raise SpecError(f"training needs labelled {target} nodes whose `split` is train (0), got none: add the feature `split`")
@@ -138,6 +140,7 @@ def _predict(
     parameter_bytes = sum(p.numel() * p.element_size() for p in model.parameters())
     batch_bytes = sizes.whole.feature_bytes + 4 * sizes.whole.num_edges
     return Predicted(
+        seeds=seeds,
         step_seconds=max(finish),
         epoch_seconds=max(finish) * steps_per_epoch,
         # parameters, their gradients, and two moments of Adam

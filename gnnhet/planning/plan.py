@@ -1,7 +1,7 @@
 """`Plan`: how a run is placed, as data that can be read, edited and explained."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -33,12 +33,14 @@ class Predicted:
     """What the plan expects.
 
     Attributes:
+        seeds: of a whole step, of all devices: the batch size, or all training nodes where they are fewer.
         step_seconds: of the slowest device.
         epoch_seconds: steps of an epoch times that.
         memory_bytes: of each device: parameters with gradients and optimiser state, and a batch's features and blocks.
         bottleneck: spec of the device that finishes last.
     """
 
+    seeds: int
     step_seconds: float
     epoch_seconds: float
     memory_bytes: tuple[int, ...]
@@ -77,10 +79,15 @@ class Plan:
             raise PlanError(f"strategy must be one of {', '.join(STRATEGIES)}, got {self.strategy!r}")
         if not self.devices:
             raise PlanError("a plan needs one device at least, got none: name some with --devices")
-        for name in ("shares", "threads"):
-            if len(getattr(self, name)) != len(self.devices):
+        each: dict[str, Sequence[object]] = {"shares": self.shares, "threads": self.threads}
+        if self.costs:  # may be left out
+            each["costs"] = self.costs
+        if self.predicted is not None:
+            each["memory_bytes"] = self.predicted.memory_bytes
+        for name, values in each.items():
+            if len(values) != len(self.devices):
                 raise PlanError(
-                    f"a plan has one of {name} for each of its {len(self.devices)} devices, got {getattr(self, name)}"
+                    f"a plan has one of {name} for each of its {len(self.devices)} devices, got {len(values)}: mend it"
                 )
         if any(not 0 <= share <= 1 for share in self.shares) or abs(sum(self.shares) - 1) > _SUM_TOLERANCE:
             raise PlanError(f"shares must be numbers of 0 or more that sum to 1, got {list(self.shares)}")
@@ -96,8 +103,9 @@ class Plan:
             "",
             f"{'device':<26} {'share':>7} {'seeds':>7} {'threads':>7} {'us/seed':>9} {'fixed ms':>9} {'step ms':>9}",
         ]
+        step_seeds = config.batch_size if self.predicted is None else self.predicted.seeds
         for number, device in enumerate(self.devices):
-            seeds = self.shares[number] * config.batch_size
+            seeds = self.shares[number] * step_seeds
             row = f"{device.spec:<26} {self.shares[number]:>7.1%} {seeds:>7.0f} {self.threads[number]:>7}"
             if self.costs:
                 cost = self.costs[number]
@@ -147,22 +155,50 @@ class Plan:
             PlanError: the parts do not hold together.
         """
         try:
-            return cls.from_dict(json.loads(text))
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, GnnhetError):
-                raise
-            raise FormatError(f"a plan must be JSON as `Plan.to_json` writes it, got {error!r}: make it again") from error
+            values = json.loads(text)
+        except (RecursionError, ValueError) as error:
+            raise FormatError(f"a plan must be JSON as `Plan.to_json` writes it, got {error}: make it again") from error
+        return cls.from_dict(values)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Plan":
-        """The plan that `to_dict` described."""
-        predicted = values["predicted"]
-        return cls(
-            strategy=values["strategy"],
-            devices=tuple(Device.from_dict(device) for device in values["devices"]),
-            shares=tuple(float(share) for share in values["shares"]),
-            threads=tuple(int(count) for count in values["threads"]),
-            config=TrainConfig.from_dict(values["config"]),
-            costs=tuple(DeviceCost(**cost) for cost in values["costs"]),
-            predicted=None if predicted is None else Predicted(**{**predicted, "memory_bytes": tuple(predicted["memory_bytes"])}),
-        )
+        """The plan that `to_dict` described.
+
+        Raises:
+            FormatError: a part of a plan is missing, or of another kind.
+            PlanError: the parts do not hold together.
+        """
+        try:
+            predicted = values["predicted"]
+            return cls(
+                strategy=values["strategy"],
+                devices=tuple(Device.from_dict(device) for device in values["devices"]),
+                shares=tuple(float(share) for share in values["shares"]),
+                threads=tuple(int(count) for count in values["threads"]),
+                config=TrainConfig.from_dict(values["config"]),
+                costs=tuple(
+                    DeviceCost(
+                        per_seed_s=float(cost["per_seed_s"]),
+                        fixed_s=float(cost["fixed_s"]),
+                        measured_s={str(count): float(seconds) for count, seconds in cost["measured_s"].items()},
+                    )
+                    for cost in values["costs"]
+                ),
+                predicted=None
+                if predicted is None
+                else Predicted(
+                    seeds=int(predicted["seeds"]),
+                    step_seconds=float(predicted["step_seconds"]),
+                    epoch_seconds=float(predicted["epoch_seconds"]),
+                    memory_bytes=tuple(int(count) for count in predicted["memory_bytes"]),
+                    bottleneck=str(predicted["bottleneck"]),
+                ),
+            )
+        except GnnhetError:
+            raise
+        except KeyError as error:
+            raise FormatError(f"a plan has every part that `Plan.to_json` writes, got none of {error}: make it again") from error
+        except (AttributeError, OverflowError, TypeError, ValueError) as error:
+            raise FormatError(
+                f"a plan must be as `Plan.to_json` writes it, got another kind of value ({error}): make it again"
+            ) from error

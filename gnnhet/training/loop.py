@@ -76,7 +76,7 @@ class Trainer:
         self.place = self.device.torch_device
         self.throttle = Throttle(self.device)
         self.model = model.to(self.place)
-        self.optimizer = make_optimizer(self.config, self.model.parameters())
+        self.optimizer = make_optimizer(self.config, list(self.model.parameters()))
         named: str | nn.Module = self.config.model if _built_in(model) else model
         share = (ranks.rank, plan.shares)
         self.loader = training_loader(graph, self.config, named, share=share, threads=sampler_threads, timeout_s=timeout_s)

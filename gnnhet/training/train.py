@@ -1,5 +1,6 @@
 """`train`: a run from beginning or checkpoint to its end."""
 
+import dataclasses
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -7,7 +8,8 @@ import torch
 from torch import nn
 
 from gnnhet.config import TrainConfig
-from gnnhet.errors import SpecError
+from gnnhet.devices import require_present
+from gnnhet.errors import FormatError, SpecError
 from gnnhet.planning import Plan
 from gnnhet.planning import plan as make_plan
 from gnnhet.planning.make import model_for
@@ -63,6 +65,8 @@ def train(
         options["model"] = model if isinstance(model, str) else type(model).__name__
     if resume is not None and run is not None:
         raise SpecError("a resumed run stays in its folder: give either run or resume, got both")
+    if threads < 1 or not timeout_s > 0:
+        raise SpecError(f"threads must be 1 or more and timeout_s above 0, got {threads} and {timeout_s}")
     if resume is None:
         config = (TrainConfig() if plan is None else plan.config).changed(**options)
         folder = None
@@ -75,6 +79,7 @@ def train(
         fields = {name: value for name, value in config.to_dict().items() if name != "model"}
         plan = make_plan(graph, config.model if own is None else own, devices or "auto", **fields)
     plan = _replaced(plan, config)
+    require_present(plan.devices)
     module = own if own is not None else model_for(graph, config)
     if folder is None:
         folder = RunFolder.create(run, stem=f"{graph.name or 'graph'}-{config.model}")
@@ -97,6 +102,8 @@ def _resumed(folder: RunFolder, graph: Graph, options: dict[str, Any]) -> TrainC
         SpecError: another graph, or an option that would change what is computed.
     """
     document = folder.read_json("config.json")
+    if not isinstance(document, dict) or not {"dataset", "config"} <= set(document):
+        raise FormatError(f"{folder.path}/config.json must name dataset and config, as `train` writes it: restore it")
     before = TrainConfig.from_dict(document["config"])
     after = before.changed(**options)
     if document["dataset"] != graph.name:
@@ -110,8 +117,17 @@ def _resumed(folder: RunFolder, graph: Graph, options: dict[str, Any]) -> TrainC
 
 
 def _replaced(plan: Plan, config: TrainConfig) -> Plan:
-    """The plan with the run's options."""
-    return Plan.from_dict({**plan.to_dict(), "config": config.to_dict()})
+    """The plan with the run's options; what was measured for others is dropped."""
+    if _same_work(plan.config, config):
+        return dataclasses.replace(plan, config=config)
+    return dataclasses.replace(plan, config=config, costs=(), predicted=None)
+
+
+def _same_work(one: TrainConfig, other: TrainConfig) -> bool:
+    """Whether two runs' steps cost the same."""
+    return all(
+        getattr(one, name) == getattr(other, name) for name in ("model", "fanouts", "hidden", "batch_size", "replace", "target")
+    )
 
 
 def _document(graph: Graph, config: TrainConfig) -> dict[str, Any]:

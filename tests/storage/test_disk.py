@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,12 +81,33 @@ def test_refuses_a_folder_that_holds_something_else(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.tex").exists()
 
 
+def test_refuses_anothers_arrays_and_anothers_graph_json(tmp_path: Path) -> None:
+    (tmp_path / "arrays").mkdir()
+    (tmp_path / "arrays" / "results.npy").write_bytes(b"years of work")
+    with pytest.raises(FormatError, match="new, empty or graph folder"):
+        labelled_graph().save(tmp_path)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "graph.json").write_text('{"nodes": []}')
+    with pytest.raises(FormatError, match="not a graph of ours"):
+        labelled_graph().save(tmp_path / "other")
+    assert (tmp_path / "arrays" / "results.npy").read_bytes() == b"years of work"
+
+
+def test_a_save_leaves_strangers_files_beside_it_alone_and_removes_its_own_litter(tmp_path: Path) -> None:
+    labelled_graph().save(tmp_path)
+    for name in ("arrays/notes.txt", "arrays/.edges000.node.to.node.indptr.77.part", ".graph.json.77.part"):
+        (tmp_path / name).write_text("x")
+    labelled_graph(seed=2).save(tmp_path)
+    assert (tmp_path / "arrays" / "notes.txt").exists()
+    assert not list(tmp_path.rglob("*.part"))
+
+
 def damaged(change: Callable[[Path], object]) -> Callable[[Path], object]:
     """Do something to the largest array file."""
     return lambda folder: change(max((folder / "arrays").iterdir(), key=lambda path: path.stat().st_size))
 
 
-def edited(change: Callable[[dict[str, object]], object]) -> Callable[[Path], object]:
+def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], object]:
     """Do something to graph.json."""
 
     def edit(folder: Path) -> None:
@@ -110,9 +132,10 @@ def flip(path: Path) -> None:
         (lambda folder: (folder / "graph.json").write_text("[]"), "not a graph of ours"),
         (edited(lambda d: d.update(version=disk.VERSION + 1)), "update gnnhet"),
         (edited(lambda d: d.pop("relations")), "broken entry"),
-        (edited(lambda d: d["features"][0]["array"].update(file="../../etc/passwd")), "must lie in its arrays/ folder"),  # type: ignore[index]
-        (edited(lambda d: d["features"][0]["array"].update(dtype="Tensor")), "dtypes that torch has"),  # type: ignore[index]
-        (edited(lambda d: d["node_types"][0].update(count=7)), "graph.json"),  # type: ignore[index]
+        (edited(lambda d: d["features"][0]["array"].update(file="../../etc/passwd")), "must lie in its arrays/ folder"),
+        (edited(lambda d: d["features"][0]["array"].update(dtype="Tensor")), "dtypes that torch has"),
+        (edited(lambda d: d["features"][0]["array"].pop("bytes")), "broken entry"),
+        (edited(lambda d: d["node_types"][0].update(count=7)), "graph.json"),
         (damaged(lambda path: os.truncate(path, path.stat().st_size // 2)), "truncated"),
         (damaged(lambda path: path.unlink()), "readable .npy"),
         (damaged(lambda path: path.write_bytes(b"x" * path.stat().st_size)), "readable .npy"),
