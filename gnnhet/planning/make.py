@@ -1,5 +1,6 @@
 """`plan`: measure, share, predict."""
 
+import copy
 from typing import Any
 
 from torch import nn
@@ -37,7 +38,8 @@ def plan(graph: Graph, model: str | nn.Module = "sage", devices: Any = "auto", *
     config = TrainConfig().changed(model=named, **options)
     chosen = tuple(require_present(parse_devices(devices)))
     loader = training_loader(graph, config, model)
-    module = model if isinstance(model, nn.Module) else model_for(graph, config)
+    # timed steps change buffers and generators: not those of a person's own module
+    module = copy.deepcopy(model) if isinstance(model, nn.Module) else model_for(graph, config)
     threads = rank_threads(chosen)
     if len(chosen) == 1:
         return Plan(strategy="data_parallel", devices=chosen, shares=(1.0,), threads=threads, config=config)

@@ -56,11 +56,10 @@ def measure_cost(model: nn.Module, sizes: Sizes, device: Device, threads: int) -
     """
     place = device.torch_device
     try:
-        with compute_threads(threads):
-            copy = model.to(place)
-            copy.train()
-            seconds = {batch.seeds.numel(): _step_seconds(copy, batch, device) for batch in (sizes.small, sizes.whole)}
-            copy.zero_grad(set_to_none=True)
+        with compute_threads(threads), torch.random.fork_rng(devices=[]):
+            model.to(place).train()
+            seconds = {batch.seeds.numel(): _step_seconds(model, batch, device) for batch in (sizes.small, sizes.whole)}
+            model.zero_grad(set_to_none=True)
     except (RuntimeError, AssertionError) as error:  # torch raises either where a back end is missing or out of memory
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise PlanError(f"{device.spec} must compute a step of the model to be measured, got: {reason}") from error
