@@ -42,9 +42,9 @@ def difference(one: list[float], other: list[float]) -> float:
 @pytest.mark.parametrize(("name", "graph"), [("gcn", labelled_graph()), ("rgcn", typed_labelled_graph())])
 def test_losses_are_one_devices_for_any_shares(tmp_path: Path, name: str, graph: Graph) -> None:
     """Dropout is on: masks are keyed as draws are."""
-    options: dict[str, object] = {"model": name, "steps": 30, "dropout": 0.3}
+    options: dict[str, object] = {"model": name, "steps": 30, "dropout": 0.3, "lr": 0.02}
     one = train(graph, plan_of("cpu", [1.0], **options), run=str(tmp_path / "one"), quiet=True)
-    assert one.step_loss[-1] < one.step_loss[0]
+    assert sum(one.step_loss[-5:]) < 0.9 * sum(one.step_loss[:5])
     for number, (devices, shares, threads) in enumerate(
         [("cpu;cpu@0.5", [0.7, 0.3], 2), ("cpu;cpu@0.9;cpu", [0.9, 0.0, 0.1], 4)]
     ):
@@ -203,9 +203,9 @@ class Own(nn.Module):
 def test_a_persons_own_module_trains_on_several_ranks(tmp_path: Path) -> None:
     model = Own()
     before = model.linear.weight.detach().clone()
-    plan = plan_of("cpu;cpu", [0.5, 0.5], fanouts=(4,), steps=30)
+    plan = plan_of("cpu;cpu", [0.5, 0.5], fanouts=(4,), steps=30, lr=0.02)
     run = train(labelled_graph(), plan, model=model, run=str(tmp_path / "run"), quiet=True)
-    assert run.step_loss[-1] < run.step_loss[0]
+    assert sum(run.step_loss[-5:]) < 0.9 * sum(run.step_loss[:5])
     assert run.config.model == "Own"
     assert not torch.equal(model.linear.weight, before)  # the caller's module holds the result
 
