@@ -91,7 +91,7 @@ class NeighborSampler:
         return self._batch(seed_type, seeds, layers, nodes, epoch, step)
 
     def resolve_seeds(self, seed_ids: Seeds) -> tuple[str, npt.NDArray[np.int64]]:
-        """(node type, ids as int64), checked.
+        """(node type, ids as int64), checked; a mask of all nodes of the type is taken as the ids it marks.
 
         Raises:
             SeedError: as `sample`.
@@ -105,9 +105,11 @@ class NeighborSampler:
         if seed_type not in self.graph.num_nodes:
             raise SeedError(f"seeds must be of a node type of the graph ({', '.join(self.graph.node_types)}), got {seed_type!r}")
         ids = np.asarray(given)
+        count = self.graph.num_nodes[seed_type]
+        if ids.dtype == np.bool_ and ids.shape == (count,):
+            ids = np.flatnonzero(ids)
         if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
             raise SeedError(f"seeds must be integers on one axis, got {ids.dtype} of shape {ids.shape}")
-        count = self.graph.num_nodes[seed_type]
         if ids.size and (int(ids.min()) < 0 or int(ids.max()) >= count):
             bad = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
             raise SeedError(f"seeds must be ids of {seed_type} nodes, 0..{count - 1}, got {bad}")

@@ -113,8 +113,8 @@ class Graph:
         if not self.features.has(node_type, "split"):
             return np.empty(0, np.int64)
         inside = self.features.array(node_type, "split") == SPLITS[part]
-        if self.features.has(node_type, "y"):
-            inside &= self.features.array(node_type, "y") >= 0
+        if self.features.has(node_type, "y") and self.features.array(node_type, "y").ndim == 1:
+            inside &= self.features.array(node_type, "y") >= 0  # of several targets a node each says its own
         return np.flatnonzero(inside)
 
     def __repr__(self) -> str:

@@ -46,7 +46,9 @@ class HGT(LayeredModel):
         """Dropout, then one `HGTConv`; the first layer maps the inputs to `hidden` columns before."""
         h = self.dropped(number, block, h, position)
         if number == 0:
-            h = {t: torch.relu(self.inputs[i](h[t])) for i, t in enumerate(self.dims.node_types)}
+            h = {t: torch.relu(self.inputs[i](h[t])) for i, t in enumerate(self.dims.node_types) if t in h}
+        none = next(iter(h.values())).new_empty(0, self.dims.hidden)
+        h = {t: h.get(t, none) for t in self.dims.node_types}  # a type without nodes has no rows from the layer below
         edges = {self._edges[relation]: block.edge_index(relation) for relation in self.dims.relations}
         found = self.convolutions[number]({self._names[t]: part for t, part in h.items()}, edges)
         out = {}

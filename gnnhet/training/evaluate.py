@@ -74,7 +74,7 @@ def _layer_by_layer(
     for number in range(model.num_layers):
         last = number == model.num_layers - 1
         above: dict[str, Tensor] = {}
-        for kind in sorted(needed[number]):
+        for kind in sorted(kind for kind in needed[number] if graph.num_nodes[kind]):
             wanted = ids if last else np.arange(graph.num_nodes[kind])
             into = tuple(relation for relation in graph.relations if relation[2] == kind)
 

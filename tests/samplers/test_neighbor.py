@@ -145,6 +145,14 @@ def test_ids_beyond_2_31_are_sampled(tmp_path: Path) -> None:
     assert sampler.sample(np.array([count - 1, 2**31])).input_ids.tolist() == [count - 1, 2**31, count - 2, 5]
 
 
+def test_a_mask_of_all_nodes_is_the_ids_it_marks() -> None:
+    mask = np.zeros(200, np.bool_)
+    mask[[3, 150]] = True
+    assert NeighborSampler(labelled_graph(), [2]).sample(mask).seeds.tolist() == [3, 150]
+    with pytest.raises(SeedError, match="must be integers"):
+        NeighborSampler(labelled_graph(), [2]).sample(mask[:100])
+
+
 @pytest.mark.parametrize(
     ("seeds", "rule"),
     [

@@ -110,6 +110,10 @@ def test_targets_classes_and_splits() -> None:
     assert graph.split_ids("node", "train").tolist() == [0]  # 1 is unlabelled
     assert graph.split_ids("node", "val").tolist() == [2]
     assert graph.split_ids("node", "test").tolist() == []
+    several = Graph.from_csc([0, 0, 0], [], y=np.ones((2, 4), np.int64), split=np.array([0, 1]))
+    assert several.split_ids("node", "train").tolist() == [0]
+    with pytest.raises(GraphError, match="one a node"):
+        several.num_classes("node")
     plain = Graph.from_csc([0, 0], [])
     with pytest.raises(GraphError, match="exactly one node type must have labels"):
         _ = plain.target_type

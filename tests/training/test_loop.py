@@ -126,6 +126,22 @@ def test_a_checkpoint_with_code_in_it_is_refused(tmp_path: Path) -> None:
         checkpoint.load(path)
 
 
+@pytest.mark.parametrize("model", ["rgcn", "hgt", "mlp"])
+@pytest.mark.parametrize("with_features", [True, False])
+def test_a_node_type_without_nodes_is_no_trouble(tmp_path: Path, model: str, with_features: bool) -> None:
+    whole = typed_labelled_graph()
+    relations: dict[Any, Any] = {
+        ("a", "to", "a"): whole.csc(("a", "to", "a")),
+        ("a", "to", "z"): ([0], []),
+        ("z", "to", "a"): (np.zeros(121, np.int64), []),
+    }
+    features: dict[str, Any] = {"a": {name: whole.features.array("a", name) for name in ("x", "y", "split")}}
+    if with_features:
+        features["z"] = {"x": np.empty((0, 3), np.float32)}
+    graph = Graph.from_relations(relations, {"a": 120, "z": 0}, features)
+    assert len(run_in(tmp_path / "run", graph, model=model, epochs=2).loss) == 2
+
+
 def test_a_memory_limit_is_held(tmp_path: Path) -> None:
     columns = 2000
     rng = np.random.default_rng(0)
