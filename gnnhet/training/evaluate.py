@@ -65,7 +65,7 @@ def _layer_by_layer(
         return _rows_of(
             ids.size,
             ranks,
-            _Chunks(graph, node_type, ids, ()),
+            _Chunks(graph, ids, ()),
             lambda part: _plain_scores(model, graph, node_type, part, place),
         )
     sampler = NeighborSampler(graph, [-1], with_degrees=model.needs_degrees)
@@ -79,7 +79,7 @@ def _layer_by_layer(
             into = tuple(relation for relation in graph.relations if relation[2] == kind)
 
             rows = partial(_layer_rows, model, graph, sampler, number, kind, below if number else None, place)
-            above[kind] = _rows_of(wanted.size, ranks, _Chunks(graph, kind, wanted, into), rows)
+            above[kind] = _rows_of(wanted.size, ranks, _Chunks(graph, wanted, into), rows)
         below = above
     return below[node_type]
 
@@ -101,20 +101,23 @@ def _layer_rows(
 
 
 class _Chunks:
-    """Nodes cut so that no chunk has too many nodes or edges."""
+    """Nodes cut so that no chunk has too many nodes, or too many edges of the relations into them."""
 
-    def __init__(self, graph: Graph, node_type: str, ids: npt.NDArray[np.int64], into: tuple[Relation, ...]) -> None:
+    def __init__(
+        self, graph: Graph, ids: npt.NDArray[np.int64], into: tuple[Relation, ...], most_nodes: int = _CHUNK_NODES
+    ) -> None:
         self.ids = ids
+        self._most_nodes = most_nodes
         self._cost = np.ones(ids.size)
         for relation in into:
             indptr, _ = graph.csc(relation)
-            self._cost += (indptr[ids + 1] - indptr[ids]) * (_CHUNK_NODES / _CHUNK_EDGES)
+            self._cost += (indptr[ids + 1] - indptr[ids]) * (most_nodes / _CHUNK_EDGES)
 
     def between(self, first: int, last: int) -> list[tuple[int, int]]:
         """(start, end) of the chunks of a range."""
         if first == last:
             return []
-        number = (np.cumsum(self._cost[first:last]) // _CHUNK_NODES).astype(np.int64)
+        number = ((np.cumsum(self._cost[first:last]) - 1) // self._most_nodes).astype(np.int64)
         starts = first + np.flatnonzero(np.diff(number, prepend=-1))
         return list(zip(starts.tolist(), [*starts[1:].tolist(), last], strict=True))
 
@@ -184,6 +187,6 @@ def _by_batches(
     return _rows_of(
         ids.size,
         ranks,
-        _Chunks(graph, node_type, np.arange(ids.size), ()),
+        _Chunks(graph, np.arange(ids.size), (), batches.batch_size),
         lambda part: model(batches.make(part, 0, 0).to(place)),
     )

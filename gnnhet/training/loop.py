@@ -97,8 +97,8 @@ class Trainer:
         self.ranks.same_state(self.model)
         parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         stopped = False
-        with track(self.total_steps, "training", "steps", quiet=self.quiet) as progress:
-            progress.advance(self.global_step)
+        left = max(self.total_steps - self.global_step, 0)
+        with track(left, "training", "steps", quiet=self.quiet) as progress:
             while self.global_step < self.total_steps and not stopped and not self._patience_over():
                 stopped = self._epoch(parameters, progress)
         self._finish(stopped)
