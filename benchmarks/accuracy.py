@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from result import write
+from result import read, write
 
 import gnnhet as gh
 from gnnhet.datasets.raw import HOMOGENEOUS, NODE, RawGraph
@@ -115,16 +115,18 @@ def measure(name: str, data: str, seeds: int, runs: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="data", help="folder of the raw files")
-    parser.add_argument("--only", choices=RUNS, help="one run")
+    parser.add_argument("--only", choices=RUNS, help="one run; the others of the result file are kept")
     parser.add_argument("--seeds", type=int, default=5)
     given = parser.parse_args()
     names = [given.only] if given.only else list(RUNS)
     with tempfile.TemporaryDirectory() as folder:
         rows = [measure(name, given.data, given.seeds, Path(folder)) for name in names]
-    if not given.only:
+    if given.only:
+        rows += [row for row in read("accuracy") if row["run"] != given.only]
+    else:
         rows.append({"run": "wordnet-propagation", "test_mean": propagation(gh.load_dataset("wordnet"))})
         print(f"label propagation along hypernyms: {rows[-1]['test_mean']:.2%}", file=sys.stderr)
-        print(write("accuracy", {"seeds": given.seeds}, rows))
+    print(write("accuracy", {"seeds": given.seeds}, sorted(rows, key=lambda row: str(row["run"]))))
 
 
 if __name__ == "__main__":

@@ -39,6 +39,13 @@ def write(name: str, config: dict[str, Any], rows: list[dict[str, Any]]) -> Path
     return path
 
 
+def read(name: str) -> list[dict[str, Any]]:
+    """The rows of `results/NAME.json`; none where there is none."""
+    path = RESULTS / f"{name}.json"
+    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path.exists() else []
+    return rows
+
+
 def _commit() -> str:
     found = subprocess.run(
         ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False, cwd=RESULTS.parent
