@@ -15,6 +15,7 @@ READERS: dict[str, Callable[[str], RawGraph]] = {
 }
 GENERATORS: dict[str, Callable[[int, int], RawGraph]] = {"communities": communities.generate, "rmat": rmat.generate}
 _SIZES = {"communities": "NODES:EDGES", "rmat": "SCALE:EDGES"}
+_MOST = 1 << 40  # ids beyond are a slip of the keyboard; numpy fails on far larger ones in ways of its own
 
 
 def read(spec: str, root: str | None = None) -> RawGraph:
@@ -33,7 +34,10 @@ def read(spec: str, root: str | None = None) -> RawGraph:
     if colon and kind in READERS:
         return READERS[kind](rest)
     if colon and kind in GENERATORS:
-        return GENERATORS[kind](*_two_sizes(kind, rest))
+        try:
+            return GENERATORS[kind](*_two_sizes(kind, rest))
+        except MemoryError as error:
+            raise SpecError(f"a generated graph must fit into memory, got {spec}: ask for fewer nodes or edges") from error
     if spec == "wordnet":
         return wordnet.read()
     if spec in named.READERS:
@@ -51,4 +55,6 @@ def _two_sizes(kind: str, text: str) -> tuple[int, int]:
         first, second = (int(part) for part in text.split(":"))
     except ValueError:
         raise SpecError(f"{kind} needs two whole numbers, {kind}:{_SIZES[kind]}, got {kind}:{text}") from None
+    if max(first, second) > _MOST:
+        raise SpecError(f"{kind} makes up to {_MOST:,} nodes or edges, got {kind}:{text}: ask for fewer")
     return first, second

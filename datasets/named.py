@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from gnnhet.datasets import pyg
-from gnnhet.datasets.files import ArrayUnpickler, one_line
+from gnnhet.datasets.files import one_line
+from gnnhet.datasets.pickles import ArrayUnpickler
 from gnnhet.datasets.raw import HOMOGENEOUS, NO_SPLIT, NODE, TEST, TRAIN, VAL, Array, RawGraph, Relation
 from gnnhet.errors import FormatError, GnnhetError, MissingDependencyError
 
@@ -47,7 +48,7 @@ def read_pyg(name: str, root: str | None) -> RawGraph:
     kind, arguments = PYG_SETS[name]
     folder = Path(root or DEFAULT_ROOT) / "pyg" / name
     options = {"transform": transforms.NormalizeFeatures()} if kind == "Planetoid" else {}
-    with _fetching(name, folder):
+    with _fetching(name, folder), _fsspec_time_outs():
         return pyg.from_data(getattr(datasets, kind)(root=str(folder), **arguments, **options)[0], name)
 
 
@@ -142,6 +143,27 @@ def _fetching(name: str, folder: Path) -> Iterator[None]:
     finally:
         socket.setdefaulttimeout(before)
         builtins.input = ask
+
+
+@contextlib.contextmanager
+def _fsspec_time_outs() -> Iterator[None]:
+    """The same time-outs for fsspec, which fetches Planetoid for PyG.
+
+    It does not see those of sockets: aiohttp's own let a silent server hold it for five minutes, and end a slow download then.
+    """
+    import aiohttp
+    from fsspec.config import conf  # type: ignore[import-untyped]
+
+    before = conf.get("http")
+    limit = aiohttp.ClientTimeout(total=None, sock_connect=_TIMEOUT_S, sock_read=_TIMEOUT_S)
+    conf["http"] = {**(before or {}), "client_kwargs": {**(before or {}).get("client_kwargs", {}), "timeout": limit}}
+    try:
+        yield
+    finally:
+        if before is None:
+            del conf["http"]
+        else:
+            conf["http"] = before
 
 
 def _answer(prompt: object = "") -> str:

@@ -56,6 +56,25 @@ def test_sizes_that_are_no_numbers_are_refused(kind: str, rest: str) -> None:
         catalogue.read(f"{kind}:{rest}")
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "rmat:5:99999999999999999999",
+        "rmat:20:999999999999",
+        "communities:99999999999999999999:10",
+        "communities:300:1099511627776",
+    ],
+)
+def test_sizes_beyond_any_memory_are_refused(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError  # a machine that promises more than it has would be killed here
+
+    for kind in list(catalogue.GENERATORS):
+        monkeypatch.setitem(catalogue.GENERATORS, kind, full)
+    with refused(SpecError, spec, "fewer"):
+        catalogue.read(spec)
+
+
 @pytest.mark.parametrize("spec", ["rmat:0:5", "rmat:99:5", "rmat:5:-5", "communities:5:5", "communities:300:-9"])
 def test_sizes_out_of_range_are_refused(spec: str) -> None:
     with refused(SpecError, spec.split(":")[1]):

@@ -1,11 +1,10 @@
-import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.datasets.refusals import refused
 
-from gnnhet.datasets.files import ArrayUnpickler, existing, one_line, read_npz
+from gnnhet.datasets.files import existing, one_line, read_npz
 from gnnhet.errors import FormatError
 
 
@@ -59,16 +58,6 @@ def test_what_is_no_npz_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "array.npy", tmp_path / "text.npz", tmp_path):
         with refused(FormatError, path):
             read_npz(path)
-
-
-def test_unpickler_reads_arrays_and_scalars_and_refuses_the_rest(tmp_path: Path) -> None:
-    (tmp_path / "good").write_bytes(pickle.dumps({"a": np.arange(3), "b": np.int64(7), "c": None}, 4))
-    with (tmp_path / "good").open("rb") as file:
-        found = ArrayUnpickler(file).load()
-    assert (found["a"].tolist(), found["b"], found["c"]) == ([0, 1, 2], 7, None)
-    (tmp_path / "bad").write_bytes(pickle.dumps(Path("x")))
-    with (tmp_path / "bad").open("rb") as file, pytest.raises(pickle.UnpicklingError, match="pathlib"):
-        ArrayUnpickler(file).load()
 
 
 def test_errors_become_one_short_line() -> None:

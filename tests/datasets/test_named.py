@@ -3,6 +3,7 @@ import gzip
 import shutil
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,21 @@ def test_a_question_is_answered_and_time_outs_are_set_while_fetching(tmp_path: P
         assert input("This will download 1.38GB. Will you proceed? (y/N)\n") == "y"
         assert input("Will you update the dataset now? (y/N)\n") == "n"
     assert socket.getdefaulttimeout() is None
+
+
+def test_a_silent_server_does_not_hold_planetoid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fsspec.config import conf  # type: ignore[import-untyped]
+    from torch_geometric.datasets import Planetoid
+
+    monkeypatch.setattr(named, "_TIMEOUT_S", 0.3)
+    before = dict(conf)
+    with socket.create_server(("127.0.0.1", 0)) as server:  # its backlog takes the connection; nobody answers
+        monkeypatch.setattr(Planetoid, "url", f"http://127.0.0.1:{server.getsockname()[1]}")
+        began = time.monotonic()
+        with refused(FormatError, "cora", tmp_path, "--root"):
+            catalogue.read("cora", str(tmp_path))
+    assert time.monotonic() - began < 30
+    assert conf == before
 
 
 @pytest.mark.parametrize("error", [OSError("a\nb"), EOFError(), ValueError("x" * 999), TimeoutError("timed out")])
