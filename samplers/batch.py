@@ -1,7 +1,7 @@
 """`Block` and `MiniBatch`: what a sampler returns and a model receives."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ class Block:
         num_dst: per node type how many of the sources are destinations.
         homogeneous: whether the graph has one node type and one relation.
         degree_of: per node type the graph's edges into each source, int64 [sources]; empty unless asked of the sampler.
+        edge_ids_of: per relation int64 [edges], ids of the drawn edges; empty unless asked of the sampler.
     """
 
     indptr_of: Mapping[Relation, Tensor]
@@ -32,6 +33,7 @@ class Block:
     num_dst: Mapping[str, int]
     homogeneous: bool
     degree_of: Mapping[str, Tensor]
+    edge_ids_of: Mapping[Relation, Tensor] = field(default_factory=dict)
 
     def _plain(self, parts: Mapping[Any, Tensor]) -> Any:
         return next(iter(parts.values())) if self.homogeneous else parts
@@ -45,6 +47,11 @@ class Block:
     def indices(self) -> Any:
         """int32 [edges], local source numbers, or a dict of them by relation."""
         return self._plain(self.indices_of)
+
+    @property
+    def edge_ids(self) -> Any:
+        """int64 [edges], or a dict of them by relation; None or empty unless asked of the sampler."""
+        return self._plain(self.edge_ids_of) if self.edge_ids_of or not self.homogeneous else None
 
     @property
     def src_ids(self) -> Any:
@@ -88,6 +95,8 @@ class MiniBatch:
         seed_type: their node type.
         blocks: one a layer; the first one's sources are the inputs, the last one's destinations the seeds.
         input_of: per node type int64 [inputs], global ids of the input layer's nodes.
+        tree_of: per node type int64 [inputs], the place among the seeds of the one whose tree each belongs to; empty
+            unless trees are disjoint.
         features: per node type and name rows of the inputs.
         y: labels of the seeds, or None.
         num_labelled: labelled seeds of the whole step on all ranks: what a summed loss is divided by.
@@ -104,6 +113,7 @@ class MiniBatch:
     features: Mapping[str, Mapping[str, Tensor]]
     y: Tensor | None = None
     num_labelled: int = 0
+    tree_of: Mapping[str, Tensor] = field(default_factory=dict)
     seed: int = 0
     epoch: int = 0
     step: int = 0

@@ -1,6 +1,5 @@
 """`NeighborLoader`: sampled and gathered mini-batches, made ahead by threads, handed out in strict order."""
 
-import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -95,8 +94,7 @@ class NeighborLoader:
         ]
         pin = torch.cuda.is_available() if pinned is None else pinned
         in_flight = threads + prefetch + 2
-        self._pool = BufferPool(pinned=pin, most=in_flight * max(len(self._gathered), 1))
-        self._pool_lock = threading.Lock()
+        self._rows_pool = BufferPool(pinned=pin, most=in_flight * max(len(self._gathered), 1))
         self._epoch, self._step, self._abandoned = 0, 0, False
 
     def __len__(self) -> int:
@@ -189,6 +187,5 @@ class NeighborLoader:
     def _gather(self, node_type: str, name: str, ids: Tensor) -> Tensor:
         """Rows of the inputs, in reused memory."""
         rows = self.graph.features.rows(node_type, name)
-        with self._pool_lock:
-            out = self._pool.take((ids.numel(), *rows.array.shape[1:]), rows.dtype)
+        out = self._rows_pool.take((ids.numel(), *rows.array.shape[1:]), rows.dtype)
         return self.graph.features.gather(node_type, name, ids, out=out)

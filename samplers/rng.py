@@ -23,7 +23,8 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 _TWO32 = np.uint64(1 << 32)
 _ONE = np.uint64(1)
 
-ORDER, DROPOUT = 1 << 32, 1 << 33  # what a stream is for; neighbour draws use the layer's number
+# What a stream is for, beside the layers and relations, which are small numbers.
+ORDER, DROPOUT, SOURCES, ANY_LAYER, TREES, NEGATIVES = (1 << bit for bit in range(32, 38))
 
 
 def stream(*parts: int) -> np.uint64:

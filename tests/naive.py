@@ -1,6 +1,10 @@
 """Plain-Python twins of the kernels: the same numbers by the plainest code, on Python integers."""
 
+import itertools
+import math
+import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 MASK = (1 << 64) - 1
 
@@ -51,13 +55,48 @@ def permutation(count: int, *parts: int) -> list[int]:
     return sorted(range(count), key=lambda i: node_key(base, i))
 
 
-def picks(key: int, degree: int, fanout: int, replace: bool) -> list[int]:
-    """Positions drawn in a row of `degree` edges."""
-    if fanout < 0 or degree == 0 or (degree <= fanout and not replace):
-        return list(range(degree))
-    if replace:
+def unit(key: int, i: int) -> float:
+    """`picks.unit`."""
+    return ((draw(key, i) >> 11) + 1) / 2**53
+
+
+def picks(
+    law: str,
+    key: int,
+    degree: int,
+    fanout: int,
+    weights: Sequence[float] | None = None,
+    sources: Sequence[int] = (),
+    base: int = 0,
+) -> list[int]:
+    """Positions drawn in a row of `degree` edges under a law of `laws.LAWS`."""
+    if law == "weighted" and weights is None:
+        law = "nested"
+    if law == "weighted_with_replacement" and weights is None:
+        law = "with_replacement"
+    if law.startswith("weighted"):
+        assert weights is not None
+        heavy = [j for j in range(degree) if weights[j] > 0]
+        if fanout >= 0 and heavy and law == "weighted_with_replacement":
+            sums = [sum(weights[: j + 1]) for j in range(degree)]
+            return [next(j for j in range(degree) if sums[j] >= unit(key, i) * sums[-1]) for i in range(fanout)]
+        if 0 <= fanout < len(heavy):
+            heavy = sorted(sorted(heavy, key=lambda j: -math.log(unit(key, j)) / weights[j])[:fanout])
+        return heavy
+    if law == "with_replacement" and fanout >= 0 and degree:
         return [below(key, j, degree) for j in range(fanout)]
+    if fanout < 0 or degree <= fanout:
+        return list(range(degree))
     chosen: list[int] = []
+    if law == "labor":
+        return [j for j in range(degree) if unit(node_key(base, sources[j]), 0) * degree <= fanout]
+    if law == "nested":
+        draws = (below(key, j, degree) for j in itertools.count())
+        while len(chosen) < fanout:
+            pick = next(draws)
+            if pick not in chosen:
+                chosen.append(pick)
+        return chosen
     for j in range(fanout):
         top = degree - fanout + j
         pick = below(key, j, top + 1)
@@ -65,45 +104,76 @@ def picks(key: int, degree: int, fanout: int, replace: bool) -> list[int]:
     return chosen
 
 
+@dataclass(kw_only=True)
+class Relation:
+    """One relation: rows of (source, edge id), with a weight and a time an edge where there are any; time-sorted."""
+
+    name: tuple[str, str, str]
+    rows: list[list[int]]
+    weights: list[list[float]] | None = None
+    times: list[list[float]] | None = None
+
+
 def sample(
-    relations: Sequence[tuple[tuple[str, str, str], Sequence[int], Sequence[int]]],
+    relations: Sequence[Relation],
     node_types: Sequence[str],
     fanouts: Sequence[Sequence[int]],
     seed_type: str,
     seeds: Sequence[int],
     key: tuple[int, int, int],
-    replace: bool = False,
+    law: str = "uniform",
+    *,
+    any_layer: bool = False,
+    trees: bool = False,
+    limits: Sequence[float] | None = None,
+    last: bool = False,
 ) -> list[dict[str, object]]:
-    """`NeighborSampler.sample`: blocks, input layer first.
+    """`NeighborSampler.sample`: blocks, input layer first; nodes are (tree or 0, id).
 
     Args:
-        relations: (relation, indptr, indices), sorted by relation.
+        relations: sorted by name.
         node_types: sorted.
         fanouts: of each relation, a list a layer.
         seed_type: of the seeds.
         seeds: ids.
         key: (seed, epoch, step).
-        replace: with replacement.
+        law: of `laws.LAWS`.
+        any_layer: leave the layer out of the key.
+        trees: disjoint.
+        limits: the time of each tree.
+        last: the latest edges instead of draws.
     """
-    nodes: dict[str, list[int]] = {node_type: [] for node_type in node_types}
-    nodes[seed_type] = list(seeds)
+    nodes: dict[str, list[tuple[int, int]]] = {node_type: [] for node_type in node_types}
+    nodes[seed_type] = [(place if trees else 0, v) for place, v in enumerate(seeds)]
+    time_bits = [struct.unpack("Q", struct.pack("d" if isinstance(t, float) else "q", t))[0] for t in limits or [0] * len(seeds)]
+    tree_base = stream(key[0], 1 << 36, node_types.index(seed_type))
+    tree_keys = [node_key(mix(tree_base ^ bits), v) for bits, v in zip(time_bits, seeds, strict=True)]
     blocks: list[dict[str, object]] = []
     for layer in range(len(fanouts[0]) if fanouts else 0):
+        part = 1 << 35 if any_layer else layer
         destinations = {node_type: list(ids) for node_type, ids in nodes.items()}
         edges = {}
-        for number, (relation, indptr, indices) in enumerate(relations):
-            source, _, destination = relation
-            base = stream(*key, layer, number)
+        for number, relation in enumerate(relations):
+            source, _, destination = relation.name
+            base, shared = stream(*key, part, number), stream(*key, part, (1 << 34) + node_types.index(source))
+            fanout = fanouts[number][layer]
             ends, local = [0], []
-            for v in destinations[destination]:
-                row = indices[indptr[v] : indptr[v + 1]]
-                for pick in picks(node_key(base, v), len(row), fanouts[number][layer], replace):
-                    u = row[pick]
+            for tree, v in destinations[destination]:
+                row = relation.rows[v]
+                if limits is not None and relation.times is not None:
+                    row = [u for u, t in zip(row, relation.times[v], strict=True) if t <= limits[tree]]
+                own = node_key(mix(base ^ tree_keys[tree]) if trees else base, v)
+                weights = relation.weights[v] if relation.weights else None
+                found = picks(law, own, len(row), fanout, weights, row, shared)
+                if last and relation.times is not None and fanout >= 0:
+                    found = list(range(max(len(row) - fanout, 0), len(row)))
+                for pick in found:
+                    u = (tree, row[pick])
                     if u not in nodes[source]:
                         nodes[source].append(u)
                     local.append(nodes[source].index(u))
                 ends.append(len(local))
-            edges[relation] = (ends, local)
+            edges[relation.name] = (ends, local)
         blocks.insert(
             0,
             {"edges": edges, "dst": destinations, "src": {node_type: list(ids) for node_type, ids in nodes.items()}},

@@ -1,9 +1,11 @@
 """`NeighborSampler`: its twin, its invariants, and that nothing but the key decides a draw."""
 
+import math
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,30 +21,99 @@ from gnnhet.samplers import MiniBatch, NeighborSampler
 from gnnhet.storage import Graph
 from gnnhet.storage.csc import Csc
 
+LAWS = st.fixed_dictionaries(
+    {},
+    optional={
+        "replace": st.booleans(),
+        "method": st.just("labor"),
+        "dependent_layers": st.booleans(),
+        "disjoint": st.booleans(),
+        "strategy": st.just("last"),
+        "map_budget_bytes": st.just(0),
+    },
+)
 
-@settings(max_examples=60)
-@given(typed_graphs, fanout_lists, st.booleans(), st.integers(0, 5), st.data())
+
+@settings(max_examples=300)
+@given(typed_graphs, fanout_lists, LAWS, st.booleans(), st.booleans(), st.integers(0, 5), st.data())
 def test_equals_its_twin_and_keeps_the_invariants(
-    graph: Graph, fanouts: list[int], replace: bool, step: int, data: st.DataObject
+    graph: Graph, fanouts: list[int], options: dict[str, Any], weighted: bool, timed: bool, step: int, data: st.DataObject
 ) -> None:
     seed_type = data.draw(st.sampled_from(graph.node_types))
     ids = st.integers(0, graph.num_nodes[seed_type] - 1)
     seeds = np.array(data.draw(st.lists(ids, max_size=10, unique=True)), np.int64)
-    sampler = NeighborSampler(graph, fanouts, replace, seed=3)
-    batch = sampler.sample((seed_type, seeds), epoch=1, step=step)
-    check_batch(sampler, batch)
-    relations = [(r, graph.csc(r)[0].tolist(), graph.csc(r)[1].tolist()) for r in graph.relations]
+    relations = [naive.Relation(name=r, rows=rows_of(graph, r)) for r in graph.relations]
+    kind = st.sampled_from([0.0, 0.5, 1.0, 7.0])
+    if weighted:
+        options["weight"] = {r: np.array(draw_each(data, kind, graph.num_edges[r])) for r in graph.relations[:2]}
+    limits = None
+    if timed:
+        moments = st.integers(-3, 3) if data.draw(st.booleans()) else st.sampled_from([-1.5, 0.0, 0.25, 3.0])
+        options["time"] = {r: np.array(draw_each(data, moments, graph.num_edges[r])) for r in graph.relations[:2]}
+        limits = draw_each(data, moments, seeds.size)
+    if options.get("method") == "labor" and (options.get("replace") or weighted):
+        options.pop("method")
+    if not timed or weighted or options.get("replace"):
+        options.pop("strategy", None)
+    sampler = NeighborSampler(graph, fanouts, seed=3, **options)
+    batch = sampler.sample((seed_type, seeds), epoch=1, step=step, seed_time=None if limits is None else np.array(limits))
+    if not (weighted or sampler.disjoint or sampler.law == "labor"):
+        check_batch(sampler, batch)
+    for relation in relations:
+        use(relation, options.get("weight", {}).get(relation.name), options.get("time", {}).get(relation.name))
     lists = [list(sampler.fanouts[r]) for r in graph.relations]
-    expected = naive.sample(relations, graph.node_types, lists, seed_type, seeds.tolist(), (3, 1, step), replace)
+    expected = naive.sample(
+        relations,
+        graph.node_types,
+        lists,
+        seed_type,
+        seeds.tolist(),
+        (3, 1, step),
+        sampler.law,
+        any_layer=sampler.dependent_layers,
+        trees=sampler.disjoint,
+        limits=as_moments(limits, options.get("time", {})),
+        last=options.get("strategy") == "last",
+    )
     assert [as_lists(batch, i) for i in range(len(batch.blocks))] == expected
+
+
+def draw_each(data: st.DataObject, kind: st.SearchStrategy[float], count: int) -> list[float]:
+    return data.draw(st.lists(kind, min_size=count, max_size=count))
+
+
+def rows_of(graph: Graph, relation: tuple[str, str, str]) -> list[list[int]]:
+    indptr, indices = graph.csc(relation)
+    return [indices[indptr[v] : indptr[v + 1]].tolist() for v in range(indptr.size - 1)]
+
+
+def use(relation: naive.Relation, weights: np.ndarray | None, times: np.ndarray | None) -> None:
+    """Give a plain relation weights and times, its rows sorted by time."""
+    ends = np.cumsum([0] + [len(row) for row in relation.rows])
+    cut = [slice(ends[v], ends[v + 1]) for v in range(len(relation.rows))]
+    if weights is not None:
+        relation.weights = [weights[part].tolist() for part in cut]
+    if times is not None:
+        orders = [np.argsort(times[part], kind="stable").tolist() for part in cut]
+        relation.rows = [[row[k] for k in order] for row, order in zip(relation.rows, orders, strict=True)]
+        relation.times = [[times[part][k].item() for k in order] for part, order in zip(cut, orders, strict=True)]
+        if relation.weights is not None:
+            relation.weights = [[row[k] for k in order] for row, order in zip(relation.weights, orders, strict=True)]
+
+
+def as_moments(limits: list[float] | None, times: dict[object, np.ndarray]) -> list[float] | None:
+    """Limits in the kind of number the edges' times are."""
+    floating = any(values.dtype.kind == "f" for values in times.values())
+    return None if limits is None else [float(t) if floating else math.floor(t) for t in limits]
 
 
 def as_lists(batch: MiniBatch, i: int) -> dict[str, object]:
     block = batch.blocks[i]
+    trees = {t: batch.tree_of[t].tolist() if batch.tree_of else [0] * ids.numel() for t, ids in batch.input_of.items()}
     return {
         "edges": {r: (block.indptr_of[r].tolist(), block.indices_of[r].tolist()) for r in block.indptr_of},
-        "dst": {t: ids.tolist() for t, ids in block.dst_of.items()},
-        "src": {t: ids.tolist() for t, ids in block.src_of.items()},
+        "dst": {t: [(trees[t][k], v) for k, v in enumerate(ids.tolist())] for t, ids in block.dst_of.items()},
+        "src": {t: [(trees[t][k], v) for k, v in enumerate(ids.tolist())] for t, ids in block.src_of.items()},
     }
 
 
