@@ -1,4 +1,4 @@
-"""The one decorator of every kernel, and the prefetch that numba lacks."""
+"""The one decorator of every kernel, and the machine instructions that numba lacks."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -27,6 +27,12 @@ def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return view
 
 
+def _address(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:
+    """A byte pointer to `offset` bytes behind the beginning of an array."""
+    first = builder.bitcast(context.make_array(kind)(context, builder, array).data, ir.IntType(8).as_pointer())
+    return builder.gep(first, [offset])
+
+
 def _prefetch(context: Any, array: Any, index: Any) -> Any:
     """Ask the processor to bring `array[index]` into its caches, and go on; callable inside kernels alone.
 
@@ -40,11 +46,10 @@ def _prefetch(context: Any, array: Any, index: Any) -> Any:
     """
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        view = context.make_array(signature.args[0])(context, builder, arguments[0])
+        kind = signature.args[0]
+        stride = builder.extract_value(context.make_array(kind)(context, builder, arguments[0]).strides, 0)
+        address = _address(context, builder, kind, arguments[0], builder.mul(arguments[1], stride))
         byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        stride = builder.extract_value(view.strides, 0)
-        first = builder.bitcast(view.data, byte)
-        address = builder.gep(first, [builder.mul(arguments[1], stride)])
         called = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
         hint = cgutils.get_or_insert_function(builder.module, called, "llvm.prefetch.p0i8")  # type: ignore[no-untyped-call]
         builder.call(hint, [address, word(0), word(3), word(1)])
@@ -53,4 +58,33 @@ def _prefetch(context: Any, array: Any, index: Any) -> Any:
     return numba.types.void(array, numba.types.intp), emit
 
 
+def _copier(size: int, *, streaming: bool = False) -> Callable[[Any, int, Any, int], None]:
+    """A function (target, target offset, source, source offset) that copies `size` bytes; callable inside kernels alone.
+
+    No index is checked. Offsets are in bytes, alignment is free.
+
+    Args:
+        size: 1, 2, 4, 8, 16, 32 or 64: one load and one store.
+        streaming: store past the caches; the target's address must then be a multiple of `size`.
+    """
+
+    def copy(context: Any, target: Any, target_offset: Any, source: Any, source_offset: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            whole = ir.IntType(8 * size) if size <= 8 else ir.VectorType(ir.IntType(64), size // 8)
+            to = _address(context, builder, signature.args[0], arguments[0], arguments[1])
+            come = _address(context, builder, signature.args[2], arguments[2], arguments[3])
+            value = builder.load(builder.bitcast(come, whole.as_pointer()), align=1)
+            store = builder.store(value, builder.bitcast(to, whole.as_pointer()), align=size if streaming else 1)
+            if streaming:
+                store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+            return context.get_dummy_value()
+
+        place = numba.types.intp
+        return numba.types.void(target, place, source, place), emit
+
+    return cast(Callable[[Any, int, Any, int], None], intrinsic(copy))
+
+
 prefetch = cast(Callable[[Any, Any], None], intrinsic(_prefetch))
+copy_1, copy_2, copy_4, copy_8, copy_16, copy_32, copy_64 = (_copier(size) for size in (1, 2, 4, 8, 16, 32, 64))
+stream_64 = _copier(64, streaming=True)

@@ -6,27 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gnnhet.errors import GraphError
-from gnnhet.jit import frozen, kernel
+from gnnhet.jit import copy_1, copy_2, copy_4, copy_8, copy_16, copy_32, copy_64, frozen, kernel, prefetch, stream_64
 
-_WORDS = (np.uint64, np.uint32, np.uint16, np.uint8)
+_LINE = 64  # bytes the processor moves at once
+_AHEAD_BYTES = 8192  # of rows on their way from memory while one is copied
+_LONG = 2048  # bytes; from here on the processor itself runs ahead within a row, and copies go past the caches
+_LEAD = 512  # bytes of a long row to ask for
 
-
-def as_words(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """`rows` seen as [count, words] unsigned integers of the widest size that divides a row and its alignment.
-
-    So that one kernel a width serves every dtype and shape.
-
-    Args:
-        rows: C-contiguous, first axis the row.
-    """
-    count = rows.shape[0]
-    row_bytes = int(np.prod(rows.shape[1:], dtype=np.int64)) * rows.dtype.itemsize
-    flat = rows.reshape(-1).view(np.uint8)
-    for word in _WORDS:
-        size = np.dtype(word).itemsize
-        if row_bytes % size == 0 and rows.ctypes.data % size == 0:
-            return flat.view(word).reshape(count, row_bytes // size)
-    raise GraphError(f"rows must be of a fixed width in bytes, got dtype {rows.dtype}")
+Bytes = npt.NDArray[np.uint8]
 
 
 def gather_rows(rows: npt.NDArray[Any], ids: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
@@ -45,25 +32,78 @@ def gather_rows(rows: npt.NDArray[Any], ids: npt.NDArray[np.int64], out: npt.NDA
     bad = _first_outside(frozen(ids), rows.shape[0])
     if bad >= 0:
         raise GraphError(f"ids must lie in 0..{rows.shape[0] - 1}, got {int(ids[bad])} at position {bad}")
-    source, target = as_words(rows), as_words(out)
-    if source.dtype != target.dtype:  # alignments differ: meet at bytes
-        source, target = source.view(np.uint8), target.view(np.uint8)
-    _copy_rows(frozen(source), frozen(ids), target)
+    row_bytes = rows.nbytes // rows.shape[0]
+    if row_bytes:
+        source, target = rows.reshape(-1).view(np.uint8), out.reshape(-1).view(np.uint8)
+        ahead = min(max(_AHEAD_BYTES // row_bytes, 4), 64)
+        _copy_rows(frozen(source), frozen(ids), target, row_bytes, ahead, -target.ctypes.data % _LINE)
 
 
 @kernel
 def _first_outside(ids: npt.NDArray[np.int64], count: int) -> int:
     """Position of the first id outside 0..count-1, or -1."""
-    for i in range(ids.size):
-        if ids[i] < 0 or ids[i] >= count:
-            return i
+    good = True
+    for i in range(ids.size):  # no early way out: this runs in wide registers
+        good &= (ids[i] >= 0) & (ids[i] < count)
+    if not good:
+        for i in range(ids.size):
+            if ids[i] < 0 or ids[i] >= count:
+                return i
     return -1
 
 
 @kernel
-def _copy_rows(rows: npt.NDArray[Any], ids: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
-    """Copy word by word; ids are in range."""
+def _copy_rows(rows: Bytes, ids: npt.NDArray[np.int64], out: Bytes, size: int, ahead: int, skew: int) -> None:
+    """Copy rows of `size` bytes; ids are in range.
+
+    Args:
+        rows: uint8 [count * size].
+        ids: int64 [n].
+        out: uint8 [n * size], filled.
+        size: bytes of a row, 1 or more.
+        ahead: rows on their way from memory.
+        skew: where in `out` the first whole line begins.
+    """
+    lead = size if size < _LONG else _LEAD
     for i in range(ids.size):
-        row = ids[i]
-        for j in range(rows.shape[1]):
-            out[i, j] = rows[row, j]
+        if i + ahead < ids.size:
+            coming = ids[i + ahead] * size
+            for k in range(0, lead, _LINE):
+                prefetch(rows, coming + k)
+            prefetch(rows, coming + lead - 1)
+        come, to, left = ids[i] * size, i * size, size
+        if size >= _LONG:
+            head = (skew - to) % _LINE
+            _copy_part(rows, come, out, to, head)
+            come, to, left = come + head, to + head, left - head
+            while left >= _LINE:
+                stream_64(out, to, rows, come)
+                come, to, left = come + _LINE, to + _LINE, left - _LINE
+        else:
+            while left >= _LINE:
+                copy_64(out, to, rows, come)
+                come, to, left = come + _LINE, to + _LINE, left - _LINE
+        if left:
+            _copy_part(rows, come, out, to, left)
+
+
+@kernel
+def _copy_part(rows: Bytes, come: int, out: Bytes, to: int, size: int) -> None:
+    """Copy fewer than 64 bytes, widest parts first."""
+    if size & 32:
+        copy_32(out, to, rows, come)
+        come, to = come + 32, to + 32
+    if size & 16:
+        copy_16(out, to, rows, come)
+        come, to = come + 16, to + 16
+    if size & 8:
+        copy_8(out, to, rows, come)
+        come, to = come + 8, to + 8
+    if size & 4:
+        copy_4(out, to, rows, come)
+        come, to = come + 4, to + 4
+    if size & 2:
+        copy_2(out, to, rows, come)
+        come, to = come + 2, to + 2
+    if size & 1:
+        copy_1(out, to, rows, come)

@@ -52,6 +52,19 @@ def test_kernel_equals_its_twin_also_where_alignments_differ() -> None:
     assert out.tolist() == naive.gather(rows.tolist(), ids.tolist())
 
 
+@given(st.one_of(st.integers(1, 200), st.integers(2040, 2200)), st.integers(0, 63), st.integers(0, 63), st.integers(0, 120))
+def test_rows_of_any_width_and_alignment(size: int, skew: int, out_skew: int, count: int) -> None:
+    """Rows past 2048 bytes are stored past the caches, whole lines at a time: heads and tails must fit."""
+    rng = np.random.default_rng(size)
+    rows = rng.integers(0, 256, skew + 30 * size, dtype=np.uint8)[skew:].reshape(30, size)
+    ids = rng.integers(0, 30, count)
+    room = np.zeros(out_skew + count * size + 64, np.uint8)
+    gather_rows(rows, ids, room[out_skew : out_skew + count * size].reshape(count, size))
+    assert np.array_equal(room[out_skew : out_skew + count * size].reshape(count, size), rows[ids])
+    assert not room[:out_skew].any()
+    assert not room[out_skew + count * size :].any()
+
+
 def test_array_out_is_filled_in_place() -> None:
     rows = np.arange(12, dtype=np.float32).reshape(4, 3)
     store = FeatureStore()
