@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from gnnhet.datasets.files import existing, one_line
-from gnnhet.datasets.raw import HOMOGENEOUS, NO_SPLIT, NODE, TEST, TRAIN, VAL, Array, RawGraph, Relation
+from gnnhet.datasets.masks import node_features
+from gnnhet.datasets.raw import HOMOGENEOUS, NODE, Array, RawGraph, Relation
 from gnnhet.errors import FormatError, GraphError
-
-_MASKS = {"train_mask": TRAIN, "val_mask": VAL, "test_mask": TEST}
 
 
 def from_data(data: Any, name: str = "") -> RawGraph:
@@ -21,8 +20,8 @@ def from_data(data: Any, name: str = "") -> RawGraph:
         data: with `edge_index`, or a sparse CSR `adj_t` (rows are destinations, as in PyG).
         name: what the graph is called.
 
-    Masks become `split` (of several columns the first). Other tensors with a row a node are kept by their names,
-    sparse `x` made dense; edge-level ones are not.
+    Masks become `split` (of several columns the first). Other tensors with a row a node or an edge are kept by their names,
+    sparse `x` made dense; of sparse edges only the pairs.
 
     Raises:
         GraphError: no edges in one of these forms.
@@ -33,14 +32,17 @@ def from_data(data: Any, name: str = "") -> RawGraph:
             tuple(relation): _edges(data[relation], str(relation)) for relation in data.edge_types
         }
         features = {node_type: _features(data[node_type], num_nodes[node_type]) for node_type in num_nodes}
-        return RawGraph(num_nodes=num_nodes, edges=edges, features=features, name=name)
+        edge_features = {relation: _edge_features(data[relation], pair[0].size) for relation, pair in edges.items()}
+        return RawGraph(num_nodes=num_nodes, edges=edges, features=features, edge_features=edge_features, name=name)
     if not hasattr(data, "num_nodes"):
         raise GraphError(f"a PyG graph must be a Data or HeteroData, got {type(data).__name__}")
     count = _count(data, "Data")
+    pair = _edges(data, "Data")
     return RawGraph(
         num_nodes={NODE: count},
-        edges={HOMOGENEOUS: _edges(data, "Data")},
+        edges={HOMOGENEOUS: pair},
         features={NODE: _features(data, count)},
+        edge_features={HOMOGENEOUS: _edge_features(data, pair[0].size)},
         name=name,
     )
 
@@ -127,21 +129,26 @@ def _edges(store: Any, what: str) -> tuple[Array, Array]:
 
 def _features(store: Any, count: int) -> dict[str, Array]:
     """Node-level tensors, masks as one split."""
+    is_edge = getattr(store, "is_edge_attr", lambda key: False)
+    return node_features({key: value for key, value in store.to_dict().items() if not _of_edges(key, is_edge(key))}, count)
+
+
+def _edge_features(store: Any, count: int) -> dict[str, Any]:
+    """Edge-level tensors: those that PyG takes for such, with a row an edge."""
     import torch
 
-    found: dict[str, Any] = {}
-    split = np.full(count, NO_SPLIT, np.int8)
-    for key, value in store.to_dict().items():
-        if not isinstance(value, torch.Tensor) or value.dim() == 0 or value.shape[0] != count or key.startswith("edge_"):
-            continue
-        if key in _MASKS:
-            mask = value.cpu().numpy().astype(np.bool_)
-            split[mask if mask.ndim == 1 else mask[:, 0]] = _MASKS[key]
-        elif value.layout == torch.strided or key == "x":
-            found[key] = value.detach().cpu().to_dense()
-    if (split != NO_SPLIT).any():
-        found["split"] = split
-    labels = found.get("y")
-    if labels is not None and labels.dim() == 2 and labels.shape[1] == 1:
-        found["y"] = labels.squeeze(1)
-    return found
+    return {
+        key: value.detach().cpu()
+        for key, value in store.to_dict().items()
+        if key not in ("edge_index", "adj_t")
+        and isinstance(value, torch.Tensor)
+        and value.layout == torch.strided
+        and value.dim() > 0
+        and value.shape[0] == count
+        and _of_edges(key, store.is_edge_attr(key))
+    }
+
+
+def _of_edges(key: str, said: bool) -> bool:
+    """Whether a tensor belongs to the edges: by PyG's word, or by its name where counts cannot tell."""
+    return said or key.startswith("edge_")

@@ -176,6 +176,20 @@ class MiniBatch:
             typed[self.seed_type].y = self.y
         return typed
 
+    def to_dgl(self) -> list[Any]:
+        """The blocks as DGL's message-flow graphs, input layer first, for a DGL model.
+
+        Global ids are `srcdata[dgl.NID]` and `dstdata[dgl.NID]` (and `edata[dgl.EID]` where edge ids were asked for);
+        features are `srcdata` of the first block, labels `dstdata["y"]` of the last. Relations of a typed graph keep their
+        triples; a homogeneous graph has DGL's `_N` and `_E`.
+
+        Raises:
+            MissingDependencyError: DGL is not installed.
+        """
+        from gnnhet.samplers import dgl
+
+        return dgl.blocks_of(self)
+
 
 def _moved(value: Any, device: torch.device) -> Any:
     """`value` with every tensor inside moved."""

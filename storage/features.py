@@ -12,6 +12,7 @@ from torch import Tensor
 from gnnhet.datasets.raw import NO_SPLIT, TEST, Relation
 from gnnhet.errors import GraphError, SeedError
 from gnnhet.jit import frozen
+from gnnhet.storage.csc import Csc
 from gnnhet.storage.gather import gather_rows
 
 Owner = str | Relation
@@ -201,3 +202,20 @@ def as_features(features: Mapping[str, Mapping[str, ArrayLike]] | None, num_node
         for name, values in arrays.items():
             store.add(node_type, name, values, num_nodes[node_type])
     return store
+
+
+def add_edge_features(store: FeatureStore, relation: Relation, arrays: Mapping[str, ArrayLike], part: Csc) -> None:
+    """Hold named arrays of a relation's edges, given in the order the edges were given in, in their stored order.
+
+    Raises:
+        GraphError: an array has another length than there are edges.
+    """
+    for name, values in arrays.items():
+        if part.edge_ids is None or len(values) != part.num_edges:
+            raise GraphError(f"`{name}` of {relation} must have a row for each of the {part.num_edges} edges, got {len(values)}")
+        store.add(
+            relation,
+            name,
+            values[torch.from_numpy(part.edge_ids.copy())] if isinstance(values, Tensor) else values[part.edge_ids],
+            part.num_edges,
+        )

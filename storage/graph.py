@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gnnhet.datasets import pyg
+from gnnhet.datasets import dgl, pyg
 from gnnhet.datasets.raw import HOMOGENEOUS, NODE, TEST, TRAIN, VAL, RawGraph, Relation
 from gnnhet.errors import GraphError
 from gnnhet.storage import csc as topology
 from gnnhet.storage import disk
 from gnnhet.storage.csc import Csc, IntArray
-from gnnhet.storage.features import ArrayLike, FeatureStore, as_features
+from gnnhet.storage.features import ArrayLike, FeatureStore, add_edge_features, as_features
 
 SPLITS = {"train": TRAIN, "val": VAL, "test": TEST}
 
@@ -212,19 +212,32 @@ class Graph:
                 num_src=raw.num_nodes[relation[0]],
                 num_dst=raw.num_nodes[relation[2]],
                 what=str(relation),
+                keep_edge_ids=bool(raw.edge_features.get(relation)),
             )
             for relation, (src, dst) in raw.edges.items()
         }
-        return cls(parts, raw.num_nodes, as_features(raw.features, raw.num_nodes), name=raw.name)
+        store = as_features(raw.features, raw.num_nodes)
+        for relation, arrays in raw.edge_features.items():
+            add_edge_features(store, relation, arrays, parts[relation])
+        return cls(parts, raw.num_nodes, store, name=raw.name)
 
     @classmethod
     def from_pyg(cls, data: Any) -> "Graph":
-        """A graph from a PyG `Data` or `HeteroData`: edges, node-level tensors, and masks as splits.
+        """A graph from a PyG `Data` or `HeteroData`: edges, tensors with a row a node or an edge, and masks as splits.
 
         Raises:
             GraphError: it has no edges in a form that can be read, or tensors that do not match its nodes.
         """
         return cls.from_raw(pyg.from_data(data))
+
+    @classmethod
+    def from_dgl(cls, graph: Any) -> "Graph":
+        """A graph from a DGL `DGLGraph`: edges, node and edge data; `feat` and `label` as `x` and `y`, masks as splits.
+
+        Raises:
+            GraphError: it is none, or a block.
+        """
+        return cls.from_raw(dgl.from_graph(graph))
 
     @classmethod
     def open(cls, path: str | Path) -> "Graph":

@@ -235,3 +235,20 @@ def test_damaged_and_missing_files_are_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "gone.pt"):
         with refused(FormatError, path):
             pyg.read(path)
+
+
+def test_edge_level_tensors_follow_their_edges_into_stored_order(tmp_path: Path) -> None:
+    edge_index = torch.tensor([[2, 0, 1, 2], [1, 2, 1, 0]])
+    data = Data(edge_index=edge_index, num_nodes=4, edge_attr=torch.arange(8.0).view(4, 2), edge_weight=torch.arange(4.0))
+    graph = Graph.from_pyg(data)
+    relation = graph.relations[0]
+    assert graph.features.names(relation) == ["edge_attr", "edge_weight"]
+    assert graph.csc(relation)[1].tolist() == [2, 2, 1, 0]
+    assert graph.features.array(relation, "edge_weight").tolist() == [3.0, 0.0, 2.0, 1.0]
+    graph.save(tmp_path / "g")
+    opened = Graph.open(tmp_path / "g")
+    assert opened.features.array(relation, "edge_attr")[:, 0].tolist() == [6.0, 0.0, 4.0, 2.0]
+    typed = HeteroData({"a": {"num_nodes": 3}, "b": {"num_nodes": 2}})
+    typed["a", "to", "b"].edge_index = torch.tensor([[2, 0], [1, 0]])
+    typed["a", "to", "b"].time = torch.tensor([5, 7])
+    assert Graph.from_pyg(typed).features.array(("a", "to", "b"), "time").tolist() == [7, 5]
