@@ -1,15 +1,38 @@
 """The one decorator of every kernel, and the machine instructions that numba lacks."""
 
+import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import cgutils
+from numba.core import cgutils, event
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_log = logging.getLogger("gnnhet")
+
+
+class _Announcement(event.Listener):
+    """Says in the log when the first kernel has to be compiled: a first run should not look like a hang."""
+
+    def __init__(self) -> None:
+        """Nothing was said yet."""
+        self._said = False
+
+    def on_start(self, event: event.Event) -> None:
+        """A compilation begins; kernels that lie in the cache never come here."""
+        if not self._said and event.data["dispatcher"].py_func.__module__.startswith("gnnhet."):
+            self._said = True
+            _log.info("compiling kernels for this processor, some seconds once; later runs find them in the cache")
+
+    def on_end(self, event: event.Event) -> None:
+        """It is done."""
+
+
+event.register("numba:compile", _Announcement())  # type: ignore[no-untyped-call]
 
 
 def kernel(function: F) -> F:

@@ -1,6 +1,7 @@
 """The commands together, and how they end."""
 
 import functools
+import logging
 import os
 import signal
 import sys
@@ -68,6 +69,7 @@ def options(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code: 0 done, 1 damage found, 2 bad input or a failed run, 130 stopped on request."""
     words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    _show_log()
     try:
         code = typer.main.get_command(app).main(args=words, prog_name="gnnhet", standalone_mode=False)
     except GnnhetError as error:
@@ -80,6 +82,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _say(error.format_message() + (f" (see {context.command_path} --help)" if context else ""))
         raise
     return code if isinstance(code, int) else 0
+
+
+class _Stderr(logging.Handler):
+    """What the library logs, as lines on stderr: that kernels are being compiled, above all."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(record.getMessage(), file=sys.stderr)
+
+
+def _show_log() -> None:
+    log = logging.getLogger("gnnhet")
+    if not log.handlers:
+        log.addHandler(_Stderr())
+        log.setLevel(logging.INFO)
 
 
 def _say(message: str) -> int:

@@ -25,6 +25,7 @@ def test_blocks_become_message_flow_graphs() -> None:
             src, dst = theirs.edges(order="eid")
             assert torch.equal(torch.stack([src, dst]).long(), ours.edge_index(graph.relations[0]))
         assert torch.equal(blocks[0].srcdata["x"], batch.x)
+        assert batch.y is not None
         assert torch.equal(blocks[-1].dstdata["y"], batch.y)
         with blocks[0].local_scope():
             blocks[0].update_all(dgl.function.copy_u("x", "m"), dgl.function.sum("m", "h"))
