@@ -1,19 +1,21 @@
 """`NeighborLoader`: sampled and gathered mini-batches, made ahead by threads, handed out in strict order."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace as with_changes
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gnnhet.errors import SpecError, WaitError
+from gnnhet.errors import SeedError, SpecError, WaitError
 from gnnhet.samplers.batch import MiniBatch
 from gnnhet.samplers.buffers import BufferPool
+from gnnhet.samplers.edges import Values
 from gnnhet.samplers.neighbor import Fanouts, NeighborSampler, Seeds
 from gnnhet.samplers.rng import permutation
 from gnnhet.samplers.shares import share_bounds
@@ -42,12 +44,20 @@ class NeighborLoader:
         *,
         shuffle: bool = True,
         replace: bool = False,
+        weight: Values | None = None,
+        time: Values | None = None,
+        seed_time: npt.ArrayLike | Tensor | None = None,
         seed: int = 0,
+        method: str = "uniform",
+        strategy: str = "uniform",
+        disjoint: bool = False,
+        dependent_layers: bool = False,
         threads: int = 1,
         prefetch: int = 2,
         share: tuple[int, Sequence[float]] | None = None,
         features: Sequence[str] = ("x",),
         with_degrees: bool = False,
+        with_edge_ids: bool = False,
         pinned: bool | None = None,
         timeout_s: float = 600.0,
     ) -> None:
@@ -59,19 +69,28 @@ class NeighborLoader:
             batch_size: seeds a step, of all ranks together.
             seeds: ids, or (node type, ids); without, the training split of the labelled type.
             shuffle: permute the seeds each epoch; else in the given order.
-            replace: as of `NeighborSampler`.
+            replace: as of `NeighborSampler`, like `weight`, `time`, `method`, `strategy`, `disjoint`, `dependent_layers`,
+                `with_degrees` and `with_edge_ids`.
+            weight: see `replace`.
+            time: see `replace`.
+            seed_time: with `time`, what each seed may see: numbers, shape [seeds].
             seed: of the order and of all draws.
+            method: see `replace`.
+            strategy: see `replace`.
+            disjoint: see `replace`.
+            dependent_layers: see `replace`.
             threads: that make batches.
             prefetch: finished batches that wait at most.
             share: (rank, weights of all ranks): yield only this rank's part of each step.
             features: names gathered for every input node whose type has them.
-            with_degrees: as of `NeighborSampler`.
+            with_degrees: see `replace`.
+            with_edge_ids: see `replace`.
             pinned: page-locked feature memory; by default where CUDA is present.
             timeout_s: seconds to wait for one batch.
 
         Raises:
             SpecError: a count below its least, or a share that is none.
-            SeedError: seeds that are not nodes.
+            SeedError: seeds that are not nodes, or times that are not one a seed.
         """
         for name, value, least in (("batch_size", batch_size, 1), ("threads", threads, 1), ("prefetch", prefetch, 0)):
             if value < least:
@@ -82,18 +101,38 @@ class NeighborLoader:
                 raise SpecError(f"share must be (rank, weights) with 0 <= rank < {len(weights)}, got rank {rank}")
             share_bounds(batch_size, weights, rank)
         self.graph = graph
-        self.sampler = NeighborSampler(graph, fanouts, replace, seed=seed, with_degrees=with_degrees)
+        in_flight = threads + prefetch + 2
+        arrays = 3 * len(graph.relations) * len(
+            next(iter(fanouts.values()), ()) if isinstance(fanouts, Mapping) else fanouts
+        ) + 2 * len(graph.node_types)
+        self.sampler = NeighborSampler(
+            graph,
+            fanouts,
+            replace,
+            weight,
+            time,
+            seed,
+            method=method,
+            strategy=strategy,
+            disjoint=disjoint,
+            dependent_layers=dependent_layers,
+            with_degrees=with_degrees,
+            with_edge_ids=with_edge_ids,
+            pool=BufferPool(most=in_flight * arrays),
+        )
         given = graph.split_ids(graph.target_type, "train") if seeds is None else seeds
         if seeds is None:
             given = (graph.target_type, given)
         self.seed_type, self.seeds = self.sampler.resolve_seeds(given)
+        self.seed_time = None if seed_time is None else np.asarray(seed_time)
+        if self.seed_time is not None and self.seed_time.shape != self.seeds.shape:
+            raise SeedError(f"seed_time must be one number a seed, {self.seeds.size}, got shape {self.seed_time.shape}")
         self.batch_size, self.shuffle, self.threads, self.prefetch = batch_size, shuffle, threads, prefetch
         self.share, self.timeout_s = share, timeout_s
         self._gathered = [
             (node_type, name) for node_type in graph.node_types for name in features if graph.features.has(node_type, name)
         ]
         pin = torch.cuda.is_available() if pinned is None else pinned
-        in_flight = threads + prefetch + 2
         self._rows_pool = BufferPool(pinned=pin, most=in_flight * max(len(self._gathered), 1))
         self._epoch, self._step, self._abandoned = 0, 0, False
 
@@ -172,7 +211,8 @@ class NeighborLoader:
         """
         everyone = self.seeds[places]
         first, last = (0, everyone.size) if self.share is None else share_bounds(everyone.size, self.share[1], self.share[0])
-        batch = self.sampler.sample((self.seed_type, everyone[first:last]), epoch, step)
+        times = None if self.seed_time is None else self.seed_time[places][first:last]
+        batch = self.sampler.sample((self.seed_type, everyone[first:last]), epoch, step, seed_time=times)
         features: dict[str, dict[str, Tensor]] = {}
         for node_type, name in self._gathered:
             features.setdefault(node_type, {})[name] = self._gather(node_type, name, batch.input_of[node_type])

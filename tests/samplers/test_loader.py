@@ -165,3 +165,21 @@ def test_to_pyg_holds_the_drawn_edges() -> None:
     typed = next(iter(NeighborLoader(typed_labelled_graph(), [3, 3], 16))).to_pyg()
     assert typed["a"].batch_size == 16
     assert typed["b", "of", "a"].edge_index.max() < max(typed["a"].n_id.numel(), typed["b"].n_id.numel())
+
+
+def test_times_follow_their_seeds_through_the_shuffle() -> None:
+    graph = labelled_graph()
+    edge_times = np.arange(graph.num_edges[graph.relations[0]]) % 50
+    seeds, moments = np.arange(100), np.arange(100) % 40
+    loader = NeighborLoader(graph, [-1, -1], 30, seeds, time=edge_times, seed_time=moments, with_edge_ids=True, threads=2)
+    seen = 0
+    for batch in loader:
+        limits = moments[batch.seeds.numpy()]
+        for block in batch.blocks:
+            trees = batch.tree_of["node"][: block.num_dst["node"]].numpy()
+            rows = np.repeat(trees, np.diff(block.indptr.numpy()))
+            assert (edge_times[block.edge_ids.numpy()] <= limits[rows]).all()
+            seen += block.num_edges
+    assert seen > 0
+    with pytest.raises(SeedError, match="one number a seed"):
+        NeighborLoader(graph, [2], 30, seeds, time=edge_times, seed_time=moments[:5])
