@@ -1,7 +1,8 @@
 """Hop by hop from seeds outwards: what layered blocks and node-once subgraphs have in common."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from gnnhet.datasets.raw import Relation
 from gnnhet.errors import FormatError
 from gnnhet.samplers import numbering, rows
 from gnnhet.samplers.buffers import BufferPool, Scratch
+from gnnhet.samplers.exclusion import ExcludedPairs, draw_without
 from gnnhet.samplers.laws import Edges, Ints, Law, Rows
 from gnnhet.samplers.numbering import Numbering
 from gnnhet.samplers.rng import SOURCES, stream
@@ -61,6 +63,7 @@ class Hop:
         key: (seed, epoch, step, layer) of the stream.
         last_only: take the latest edges instead of drawing.
         with_edge_ids: look up the ids of the drawn edges.
+        excluded: by relation, edges that may not be drawn.
     """
 
     law: Law
@@ -68,6 +71,14 @@ class Hop:
     key: tuple[int, ...]
     last_only: bool = False
     with_edge_ids: bool = False
+    excluded: Mapping[Relation, ExcludedPairs] = field(default_factory=dict)
+
+    def draw(self, relation: Relation, edges: Edges, found: Rows, scratch: Scratch) -> tuple[Ints, Ints]:
+        """(ends, positions) of the edges that rows draw; the rows are cut where only the latest count."""
+        fanout = self.fanouts[relation]
+        if self.last_only and edges.times is not None and fanout > 0:
+            rows.keep_last(fanout, found.starts, found.degrees)
+        return self.law(edges, found, fanout, scratch)
 
 
 class Expansion:
@@ -87,7 +98,7 @@ class Expansion:
         self._num_nodes = num_nodes
         self._edges = edges
         self._type_index = {node_type: index for index, node_type in enumerate(num_nodes)}
-        self._scratch = Scratch()
+        self._scratch, self._aside = Scratch(), Scratch()
         self._numbers = {node_type: Numbering(count, -1 if disjoint else budget_bytes) for node_type, count in num_nodes.items()}
         self._trees: Trees | None = None
 
@@ -156,10 +167,12 @@ class Expansion:
             rows.fill_tree_keys(base, nodes, trees, self._trees.keys, keys)
             if self._trees.limits is not None and edges.times is not None:
                 rows.keep_until(edges.times, self._trees.limits, trees, starts, degrees)
-        if hop.last_only and edges.times is not None and fanout > 0:
-            rows.keep_last(fanout, starts, degrees)
         shared = stream(*hop.key, SOURCES + self._type_index[relation[0]])
-        return hop.law(edges, Rows(starts=starts, degrees=degrees, keys=keys, base=shared), fanout, scratch)
+        found = Rows(starts=starts, degrees=degrees, keys=keys, base=shared)
+        if relation in hop.excluded:
+            draw = partial(hop.draw, relation)
+            return draw_without(hop.excluded[relation], nodes, edges, found, draw, scratch, self._aside)
+        return hop.draw(relation, edges, found, scratch)
 
     def _number(
         self, hop: Hop, relation: Relation, edges: Edges, found: tuple[Ints, Ints], trees: Ints | None, pool: BufferPool

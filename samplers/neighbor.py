@@ -14,6 +14,7 @@ from gnnhet.samplers import rows
 from gnnhet.samplers.batch import Block, MiniBatch
 from gnnhet.samplers.buffers import BufferPool
 from gnnhet.samplers.edges import Values, edges_of
+from gnnhet.samplers.exclusion import ExcludedPairs
 from gnnhet.samplers.expand import MAP_BUDGET_BYTES, Drawn, Expansion, Hop, Trees
 from gnnhet.samplers.laws import LAWS
 from gnnhet.samplers.rng import ANY_LAYER, TREES, stream
@@ -124,34 +125,70 @@ class NeighborSampler:
             FormatError: the graph's arrays are damaged.
         """
         seed_type, seeds = self.resolve_seeds(seed_ids)
-        trees = self._trees(seed_type, seeds, seed_time)
+        return self.grow({seed_type: seeds}, epoch, step, limits=self._limits(seed_type, seeds, seed_time))
+
+    def grow(
+        self,
+        seeds: Mapping[str, npt.NDArray[np.int64]],
+        epoch: int = 0,
+        step: int = 0,
+        *,
+        limits: npt.NDArray[Any] | None = None,
+        excluded: Mapping[Relation, ExcludedPairs] | None = None,
+    ) -> MiniBatch:
+        """The blocks of seeds of several node types; no argument is checked.
+
+        Args:
+            seeds: per node type int64 ids within range; the first type's are the batch's own `seeds`.
+            epoch: part of the key.
+            step: part of the key.
+            limits: [all seeds], type by type, from `as_limits`, where the sampler has `time`.
+            excluded: edges that are drawn at no layer.
+
+        Returns:
+            a MiniBatch without features; its trees are numbered type by type in the order of `seeds`.
+
+        Raises:
+            FormatError: the graph's arrays are damaged.
+        """
+        trees = grow_trees(self.seed, seeds, self.graph.node_types, limits) if self.disjoint else None
         expansion = self._idle.pop() if self._idle else self._new_expansion()
-        expansion.begin({seed_type: seeds}, trees)
-        layers = self._layers(expansion, epoch, step)
-        batch = self._batch(seed_type, seeds, layers, expansion, epoch, step)
+        expansion.begin(seeds, trees)
+        layers = self._layers(expansion, epoch, step, excluded or {})
+        first = next(iter(seeds))
+        batch = self._batch(first, seeds[first], layers, expansion, epoch, step)
         self._idle.append(expansion)  # one that met an error is dropped, not reused
         return batch
 
     def _new_expansion(self) -> Expansion:
         return Expansion(self.graph.num_nodes, self._edges, disjoint=self.disjoint, budget_bytes=self._map_budget_bytes)
 
-    def _trees(self, seed_type: str, seeds: npt.NDArray[np.int64], seed_time: npt.ArrayLike | Tensor | None) -> Trees | None:
-        """A tree a seed, where they are disjoint."""
-        if not self.disjoint:
+    def _limits(self, seed_type: str, seeds: Ints, seed_time: npt.ArrayLike | Tensor | None) -> Ints | None:
+        """What each seed may see, where the sampler has `time`."""
+        if self._time is not None and seed_time is None:
+            if not isinstance(self._time, str) or not self.graph.features.has(seed_type, self._time):
+                raise SeedError(f"seed_time must be given: {seed_type} nodes have no feature that is the sampler's `time`")
+            seed_time = self.graph.features.array(seed_type, self._time)[seeds]
+        return self.resolve_times(seeds.size, seed_time)
+
+    def resolve_times(self, count: int, seed_time: npt.ArrayLike | Tensor | None) -> Ints | None:
+        """Seed times in the dtype of the edges' times, checked; None where the sampler has no `time`.
+
+        Args:
+            count: of the seeds.
+            seed_time: numbers, shape [count], where the sampler has `time`.
+
+        Raises:
+            SeedError: times without `time`, or that do not fit the seeds.
+        """
+        if self._time is None:
             if seed_time is not None:
                 raise SeedError("seed_time must come with a sampler that has `time`, got one without")
             return None
-        limits = None
-        if self._time is not None:
-            if seed_time is None:
-                if not isinstance(self._time, str) or not self.graph.features.has(seed_type, self._time):
-                    raise SeedError(f"seed_time must be given: {seed_type} nodes have no feature that is the sampler's `time`")
-                seed_time = self.graph.features.array(seed_type, self._time)[seeds]
-            limits = np.asarray(seed_time)
-            if limits.shape != seeds.shape or limits.dtype.kind not in "biuf":
-                raise SeedError(f"seed_time must be one number a seed, {seeds.size}, got {limits.dtype} of shape {limits.shape}")
-            limits = as_limits(limits, self._floating_time)
-        return grow_trees(self.seed, {seed_type: seeds}, self.graph.node_types, limits)
+        limits = np.asarray(seed_time)
+        if limits.shape != (count,) or limits.dtype.kind not in "biuf":
+            raise SeedError(f"seed_time must be one number a seed, {count}, got {limits.dtype} of shape {limits.shape}")
+        return as_limits(limits, self._floating_time)
 
     def resolve_seeds(self, seed_ids: Seeds) -> tuple[str, npt.NDArray[np.int64]]:
         """(node type, ids as int64), checked; a mask of all nodes of the type is taken as the ids it marks.
@@ -179,7 +216,7 @@ class NeighborSampler:
         return seed_type, np.ascontiguousarray(ids, dtype=np.int64)
 
     def _layers(
-        self, expansion: Expansion, epoch: int, step: int
+        self, expansion: Expansion, epoch: int, step: int, excluded: Mapping[Relation, ExcludedPairs]
     ) -> list[tuple[dict[Relation, Drawn], dict[str, int], dict[str, int]]]:
         """(edges, destinations of each type, sources of each type) of each layer, the seeds' own first."""
         layers = []
@@ -191,6 +228,7 @@ class NeighborSampler:
                 key=(self.seed, epoch, step, ANY_LAYER if self.dependent_layers else layer),
                 last_only=self._last_only,
                 with_edge_ids=self.with_edge_ids,
+                excluded=excluded,
             )
             num_dst = expansion.counts()
             edges = expansion.expand(hop, everyone, self._pool)

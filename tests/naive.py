@@ -3,8 +3,9 @@
 import itertools
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 MASK = (1 << 64) - 1
 
@@ -127,6 +128,9 @@ def sample(
     trees: bool = False,
     limits: Sequence[float] | None = None,
     last: bool = False,
+    excluded: Mapping[tuple[str, str, str], Collection[tuple[int, int]]] | None = None,
+    other_type: str = "",
+    others: Sequence[int] = (),
 ) -> list[dict[str, object]]:
     """`NeighborSampler.sample`: blocks, input layer first; nodes are (tree or 0, id).
 
@@ -140,14 +144,20 @@ def sample(
         law: of `laws.LAWS`.
         any_layer: leave the layer out of the key.
         trees: disjoint.
-        limits: the time of each tree.
+        limits: the time of each tree, those of `others` last.
         last: the latest edges instead of draws.
+        excluded: pairs (source, destination) by relation whose edges are not drawn.
+        other_type: a second type of seeds, another one than the first.
+        others: ids of that type; their trees follow the first type's.
     """
     nodes: dict[str, list[tuple[int, int]]] = {node_type: [] for node_type in node_types}
     nodes[seed_type] = [(place if trees else 0, v) for place, v in enumerate(seeds)]
-    time_bits = [struct.unpack("Q", struct.pack("d" if isinstance(t, float) else "q", t))[0] for t in limits or [0] * len(seeds)]
-    tree_base = stream(key[0], 1 << 36, node_types.index(seed_type))
-    tree_keys = [node_key(mix(tree_base ^ bits), v) for bits, v in zip(time_bits, seeds, strict=True)]
+    if other_type:
+        nodes[other_type] = [(len(seeds) + place if trees else 0, v) for place, v in enumerate(others)]
+    every = [(seed_type, v) for v in seeds] + [(other_type, v) for v in others]
+    time_bits = [struct.unpack("Q", struct.pack("d" if isinstance(t, float) else "q", t))[0] for t in limits or [0] * len(every)]
+    bases = {node_type: stream(key[0], 1 << 36, number) for number, node_type in enumerate(node_types)}
+    tree_keys = [node_key(mix(bases[node_type] ^ bits), v) for bits, (node_type, v) in zip(time_bits, every, strict=True)]
     blocks: list[dict[str, object]] = []
     for layer in range(len(fanouts[0]) if fanouts else 0):
         part = 1 << 35 if any_layer else layer
@@ -159,11 +169,13 @@ def sample(
             fanout = fanouts[number][layer]
             ends, local = [0], []
             for tree, v in destinations[destination]:
-                row = relation.rows[v]
+                row, weights = relation.rows[v], relation.weights[v] if relation.weights else None
                 if limits is not None and relation.times is not None:
                     row = [u for u, t in zip(row, relation.times[v], strict=True) if t <= limits[tree]]
+                if excluded and relation.name in excluded:
+                    kept = [k for k, u in enumerate(row) if (u, v) not in excluded[relation.name]]
+                    row, weights = [row[k] for k in kept], weights and [weights[k] for k in kept]
                 own = node_key(mix(base ^ tree_keys[tree]) if trees else base, v)
-                weights = relation.weights[v] if relation.weights else None
                 found = picks(law, own, len(row), fanout, weights, row, shared)
                 if last and relation.times is not None and fanout >= 0:
                     found = list(range(max(len(row) - fanout, 0), len(row)))
@@ -179,6 +191,49 @@ def sample(
             {"edges": edges, "dst": destinations, "src": {node_type: list(ids) for node_type, ids in nodes.items()}},
         )
     return blocks
+
+
+def negatives(
+    law: str,
+    key: tuple[int, int, int, int],
+    edges: Sequence[tuple[int, int]],
+    amount: Fraction,
+    sides: tuple[Sequence[int], Sequence[int]],
+    *,
+    corrupt: str = "both",
+    offset: int = 0,
+    strict: Collection[tuple[int, int]] = (),
+) -> list[tuple[int, int, int]]:
+    """`NegativeSampler.draw`: (owner, source, destination) of each negative.
+
+    Args:
+        law: of `negatives.NEGATIVE_LAWS`.
+        key: (seed, epoch, step, relation index).
+        edges: (source, destination) of the positives.
+        amount: negatives an edge.
+        sides: the whole-number weight of each source and of each destination; all 1 but for the law `degree`.
+        corrupt: `both`, `src` or `dst`.
+        offset: the place of the first edge in the step.
+        strict: pairs that may not come out.
+    """
+    seed, epoch, step, relation = key
+    parts = (seed, epoch, step, 1 << 37, relation)
+    found = []
+    for owner, edge in enumerate(edges):
+        place = offset + owner
+        own = node_key(node_key(node_key(stream(*parts), edge[0]), edge[1]), place)
+        for number in range(math.ceil((place + 1) * amount) - math.ceil(place * amount)):
+            drawn = node_key(stream(*parts, 1), number) if law == "shared" else node_key(own, number)
+            for attempt in itertools.count():
+                pair = list(edge)
+                for side, end in enumerate(("src", "dst")):
+                    if corrupt in ("both", end):
+                        mark = below(drawn, 2 * attempt + side, sum(sides[side]))
+                        pair[side] = next(v for v, total in enumerate(itertools.accumulate(sides[side])) if total > mark)
+                if (pair[0], pair[1]) not in strict:
+                    break
+            found.append((owner, pair[0], pair[1]))
+    return found
 
 
 def gather(rows: Sequence[object], ids: Sequence[int]) -> list[object]:
