@@ -1,0 +1,82 @@
+"""Tensors whose rows PyG's own filters take by this library's gather, and data objects made of them."""
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, HeteroData
+
+from gnnhet.storage.gather import gather_rows
+
+_NEVER_ROWS = ("adj", "adj_t", "edge_index", "num_nodes")
+
+
+class RowTensor(Tensor):
+    """A CPU tensor as it is, but that `torch.index_select` of its rows runs in one pass without the interpreter's lock."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Gather rows; anything else as torch does it, on the plain tensor."""
+        kwargs = kwargs or {}
+        with torch._C.DisableTorchFunctionSubclass():
+            if func is torch.index_select and isinstance(args[0], cls) and len(args) == 3 and args[1] == 0:
+                return take_rows(args[0].as_subclass(Tensor), args[2], kwargs.get("out"))
+            return func(*args, **kwargs)
+
+
+def take_rows(values: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:
+    """`values[index]`.
+
+    Args:
+        values: contiguous, on the CPU, at least one axis.
+        index: int64 [n], on the CPU.
+        out: contiguous, of the result's shape and dtype; filled and returned where given.
+
+    Raises:
+        GraphError: an index out of range.
+    """
+    shape = (index.numel(), *values.shape[1:])
+    result = torch.empty(shape, dtype=values.dtype) if out is None else out
+    if values.numel() and result.is_contiguous():
+        gather_rows(_bytes(values), np.ascontiguousarray(index.numpy(), np.int64), _bytes(result))
+        return result
+    return torch.index_select(values, 0, index, out=out)
+
+
+def _bytes(rows: Tensor) -> Any:
+    """[rows, bytes of a row] uint8 over the same memory."""
+    return rows.detach().reshape(rows.shape[0], rows.numel() // max(rows.shape[0], 1)).view(torch.uint8).numpy()
+
+
+def with_row_tensors(data: Any) -> Any:
+    """A shallow copy of a `Data` or `HeteroData` in which what is selected by row is a `RowTensor`; others as they are.
+
+    Tensors on other devices, with gradients, strides or of other kinds stay what they are.
+    """
+    if not isinstance(data, Data | HeteroData):
+        return data
+    lean = copy.copy(data)
+    for store in lean.stores:
+        for key, value in list(store.items()):
+            if key in _NEVER_ROWS or type(value) is not Tensor or not _plain(value):
+                continue
+            selected = store.is_node_attr(key) or store.is_edge_attr(key)
+            if selected and lean.__cat_dim__(key, value, store) == 0:
+                store[key] = value.as_subclass(RowTensor)
+    return lean
+
+
+def _plain(value: Tensor) -> bool:
+    """Whether its rows are runs of bytes in ordinary memory."""
+    return (
+        value.layout == torch.strided
+        and value.device.type == "cpu"
+        and value.dim() > 0
+        and value.is_contiguous()
+        and not value.requires_grad
+        and not value.is_conj()
+        and not value.is_neg()
+        and not value.is_quantized
+    )
