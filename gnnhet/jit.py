@@ -56,29 +56,30 @@ def _address(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> 
     return builder.gep(first, [offset])
 
 
-def _prefetch(context: Any, array: Any, index: Any) -> Any:
-    """Ask the processor to bring `array[index]` into its caches, and go on; callable inside kernels alone.
+def _prefetcher(locality: int) -> Callable[[Any, Any], None]:
+    """A function (array, index) that asks the processor for `array[index]` and goes on; callable inside kernels alone.
 
-    The address is only a hint: nothing is read, and an index outside the array does no harm. Emits `llvm.prefetch` for a
-    read with high locality.
+    The address is only a hint: nothing is read, and an index outside the array does no harm. Of several axes the index is
+    that of the first. Emits `llvm.prefetch` for a read.
 
     Args:
-        context: numba's typing context; callers pass the other two.
-        array: C-contiguous; of several axes the index is that of the first.
-        index: an integer.
+        locality: 3 to keep what comes in all caches, 0 for what is used once.
     """
 
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = signature.args[0]
-        stride = builder.extract_value(context.make_array(kind)(context, builder, arguments[0]).strides, 0)
-        address = _address(context, builder, kind, arguments[0], builder.mul(arguments[1], stride))
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        called = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        hint = cgutils.get_or_insert_function(builder.module, called, "llvm.prefetch.p0i8")  # type: ignore[no-untyped-call]
-        builder.call(hint, [address, word(0), word(3), word(1)])
-        return context.get_dummy_value()
+    def ask(context: Any, array: Any, index: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = signature.args[0]
+            stride = builder.extract_value(context.make_array(kind)(context, builder, arguments[0]).strides, 0)
+            address = _address(context, builder, kind, arguments[0], builder.mul(arguments[1], stride))
+            byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+            called = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+            hint = cgutils.get_or_insert_function(builder.module, called, "llvm.prefetch.p0i8")  # type: ignore[no-untyped-call]
+            builder.call(hint, [address, word(0), word(locality), word(1)])
+            return context.get_dummy_value()
 
-    return numba.types.void(array, numba.types.intp), emit
+        return numba.types.void(array, numba.types.intp), emit
+
+    return cast(Callable[[Any, Any], None], intrinsic(ask))
 
 
 def _copier(size: int, *, streaming: bool = False) -> Callable[[Any, int, Any, int], None]:
@@ -108,6 +109,6 @@ def _copier(size: int, *, streaming: bool = False) -> Callable[[Any, int, Any, i
     return cast(Callable[[Any, int, Any, int], None], intrinsic(copy))
 
 
-prefetch = cast(Callable[[Any, Any], None], intrinsic(_prefetch))
+prefetch, prefetch_once = _prefetcher(3), _prefetcher(0)
 copy_1, copy_2, copy_4, copy_8, copy_16, copy_32, copy_64 = (_copier(size) for size in (1, 2, 4, 8, 16, 32, 64))
 stream_64 = _copier(64, streaming=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gnnhet.jit import kernel, prefetch
+from gnnhet.jit import kernel, prefetch, prefetch_once
 
 BAD_SOURCE = -2
 _AHEAD = 64  # reads that are on their way from memory while one is used
@@ -26,14 +26,10 @@ def read_sources(indices: Ints, positions: Ints, num_src: int, sources: Ints) ->
     Returns:
         0, or BAD_SOURCE where one is outside 0..num_src-1.
     """
-    size = positions.size
+    last = positions.size - 1
     good = True
-    for e in range(size - _AHEAD):
-        prefetch(indices, positions[e + _AHEAD])
-        source = indices[positions[e]]
-        good &= (source >= 0) & (source < num_src)
-        sources[e] = source
-    for e in range(max(size - _AHEAD, 0), size):
+    for e in range(positions.size):
+        prefetch_once(indices, positions[min(e + _AHEAD, last)])
         source = indices[positions[e]]
         good &= (source >= 0) & (source < num_src)
         sources[e] = source
@@ -71,9 +67,9 @@ def number_dense(sources: Ints, place_of: Ints, base: int, ids: Ints, count: int
     Returns:
         the new count.
     """
+    last = sources.size - 1
     for e in range(sources.size):
-        if e + _AHEAD < sources.size:
-            prefetch(place_of, sources[e + _AHEAD])
+        prefetch(place_of, sources[min(e + _AHEAD, last)])
         source = sources[e]
         local = place_of[source] - base
         new = local < 0  # as likely as not: no branch, everything is stored again
@@ -103,10 +99,9 @@ def number_hashed(sources: Ints, held: Ints, place_of: Ints, ids: Ints, count: i
         count: how many of ids are filled; stays at most half the slots.
         out: int32 [edges], filled.
     """
-    mask = held.size - 1
+    mask, last = held.size - 1, sources.size - 1
     for e in range(sources.size):
-        if e + _AHEAD < sources.size:
-            prefetch(held, slot_of(sources[e + _AHEAD], mask))
+        prefetch(held, slot_of(sources[min(e + _AHEAD, last)], mask))
         key = sources[e]
         slot = slot_of(key, mask)
         while held[slot] >= 0 and held[slot] != key:

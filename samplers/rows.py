@@ -33,10 +33,9 @@ def find_rows(indptr: Ints, nodes: Ints, num_edges: int, starts: Ints, degrees: 
     Returns:
         the sum of the degrees, or BAD_ROW.
     """
-    total = 0
+    total, last = 0, nodes.size - 1
     for i in range(nodes.size):
-        if i + AHEAD < nodes.size:
-            prefetch(indptr, nodes[i + AHEAD])
+        prefetch(indptr, nodes[min(i + AHEAD, last)])
         start, end = indptr[nodes[i]], indptr[nodes[i] + 1]
         if start < 0 or end < start or end > num_edges:
             return BAD_ROW
@@ -122,7 +121,7 @@ def order_rows(indptr: Ints, times: npt.NDArray[Any], order: Ints) -> None:
 @kernel
 def add_degrees(indptr: Ints, nodes: Ints, out: Ints) -> None:
     """Edges into each node: out[i] += indptr[nodes[i] + 1] - indptr[nodes[i]]."""
+    last = nodes.size - 1
     for i in range(nodes.size):
-        if i + AHEAD < nodes.size:
-            prefetch(indptr, nodes[i + AHEAD])
+        prefetch(indptr, nodes[min(i + AHEAD, last)])
         out[i] += indptr[nodes[i] + 1] - indptr[nodes[i]]

@@ -49,7 +49,7 @@ class Rows:
             if array.dtype.kind not in "biuf":
                 raise GraphError(f"{what} must be numbers, got dtype {array.dtype}: encode them first")
             array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
-            dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
+            dtype = _torch_dtype(array.dtype, what)
         if array.ndim == 0:
             raise GraphError(f"{what} must have a row a node, got a single number")
         return cls(array=frozen(array), dtype=dtype)
@@ -156,6 +156,14 @@ class FeatureStore:
         return result
 
 
+def _torch_dtype(dtype: npt.DTypeLike, what: str) -> torch.dtype:
+    """What an array of a numpy dtype is as a tensor."""
+    try:
+        return torch.from_numpy(np.empty(0, dtype)).dtype
+    except TypeError as error:  # uint16 and wider before torch 2.3
+        raise GraphError(f"{what} must be of a dtype that torch {torch.__version__} has, got {dtype}: convert it") from error
+
+
 def _target(rows: Rows, shape: tuple[int, ...], out: ArrayLike | None) -> tuple[npt.NDArray[Any], Tensor]:
     """The array to fill and the tensor over the same memory."""
     if out is None:
@@ -165,9 +173,9 @@ def _target(rows: Rows, shape: tuple[int, ...], out: ArrayLike | None) -> tuple[
     else:
         if not out.flags.writeable:
             raise GraphError("out must be writable, got a read-only array")
-        tensor = torch.from_numpy(out)
-        if rows.dtype == torch.bfloat16 and out.dtype == np.uint16:
-            tensor = tensor.view(torch.bfloat16)
+        as_bits = rows.dtype == torch.bfloat16 and out.dtype == np.uint16
+        tensor = torch.from_numpy(out.view(np.int16) if as_bits else out)
+        tensor = tensor.view(torch.bfloat16) if as_bits else tensor
     if tuple(tensor.shape) != shape or tensor.dtype != rows.dtype or not tensor.is_contiguous() or tensor.is_cuda:
         raise GraphError(
             f"out must be contiguous on the CPU, of shape {shape} and dtype {rows.dtype}, "

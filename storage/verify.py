@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xxhash
 
 from gnnhet.errors import ChecksumError, FormatError, GnnhetError
@@ -88,7 +89,8 @@ def _check_structure(folder: Path) -> list[str]:
             problems.append(f"{folder}: {error}")
     for owner, name, rows in stored.features:
         try:
-            FeatureStore().add(owner, name, rows.array, rows.array.shape[0])
+            bits = rows.array.view(np.int16) if rows.array.dtype == np.uint16 else rows.array  # torch may not have uint16
+            FeatureStore().add(owner, name, bits, bits.shape[0])
         except GnnhetError as error:
             problems.append(f"{folder}: {error}")
     return problems

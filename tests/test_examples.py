@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_example(path: Path, tmp_path: Path) -> None:
+    if "import dgl" in path.read_text():
+        pytest.importorskip("dgl", reason="DGL is not installed", exc_type=ImportError)
     assert len(path.read_text().splitlines()) < 60
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
