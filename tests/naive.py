@@ -265,3 +265,42 @@ def integer_shares(total: int, weights: Sequence[float]) -> list[int]:
 def dropout_mask(base: int, ids: Sequence[int], columns: int, p: float) -> list[list[bool]]:
     """`dropout._fill_factors`, as what is kept."""
     return [[draw(node_key(base, i), j) >> 32 >= round(p * 2**32) for j in range(columns)] for i in ids]
+
+
+def induced(
+    rows: Sequence[Sequence[int]], sources: Sequence[tuple[int, int]], destinations: Sequence[tuple[int, int]]
+) -> tuple[list[int], list[int], list[int]]:
+    """`Inducer.find` of one relation: (indptr, indices, positions).
+
+    Args:
+        rows: of the graph's destinations, sources in stored order.
+        sources: (tree, id) of each known node of the source type; tree 0 where there are none.
+        destinations: likewise of the destination type.
+    """
+    ends, local, positions = [0], [], []
+    starts = [0, *itertools.accumulate(len(row) for row in rows)]
+    for tree, v in destinations:
+        for place, u in enumerate(rows[v]):
+            if (tree, u) in sources:
+                local.append(sources.index((tree, u)))
+                positions.append(starts[v] + place)
+        ends.append(len(local))
+    return ends, local, positions
+
+
+def walk(relations: Sequence[Relation], start: tuple[str, int], length: int, base: int, number: int) -> list[tuple[str, int]]:
+    """`Walks.walk`: the (node type, id) that one walk visits, the start included.
+
+    Args:
+        relations: sorted by name.
+        start: node type and id.
+        length: steps.
+        base: the stream of all walks.
+        number: of this one among them.
+    """
+    visited = [start]
+    for step in range(length):
+        kind, node = visited[-1]
+        ways = [(r.name[0], u) for r in relations if r.name[2] == kind for u in r.rows[node]]
+        visited.append(ways[below(node_key(base, number), step, len(ways))] if ways else (kind, node))
+    return visited
