@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.loader import LinkLoader, NodeLoader
+from torch_geometric import loader as pyg
+from torch_geometric.loader import NodeLoader
 from torch_geometric.sampler import NegativeSampling
 from torch_geometric.sampler.base import SubgraphType
 
@@ -17,8 +18,10 @@ from gnnhet.samplers.pyg.sampler import KeyedSampler, NeighborSampler
 from gnnhet.storage.graph import Graph
 
 
-class _KeyedNodeLoader(KeyedLoader, NodeLoader):  # type: ignore[misc]
+class _KeyedNodeLoader(KeyedLoader):
     """Of nodes."""
+
+    node_sampler: Any
 
     def _sample(self, index: Any, epoch: int) -> Any:
         sampler, nodes = self.node_sampler, self.input_data[index]
@@ -27,7 +30,7 @@ class _KeyedNodeLoader(KeyedLoader, NodeLoader):  # type: ignore[misc]
         return sampler.sample_from_nodes(nodes)
 
 
-class NeighborLoader(_KeyedNodeLoader):
+class NeighborLoader(_KeyedNodeLoader, pyg.NeighborLoader):  # type: ignore[misc]
     """PyG's loader of this name, over this library's sampler.
 
     Parameters, their order and defaults are PyG's; `data` may be a `Graph` too, and `seed` (by keyword) sets what all
@@ -103,10 +106,12 @@ class NeighborLoader(_KeyedNodeLoader):
         self._functions_in_threads = filter_per_worker is True
         data, input_nodes = _as_pyg(data, input_nodes)
         super().__init__(
-            data=data,
-            node_sampler=neighbor_sampler,
+            data,
+            num_neighbors,
             input_nodes=input_nodes,
             input_time=input_time,
+            time_attr=time_attr,
+            neighbor_sampler=neighbor_sampler,
             transform=transform,
             transform_sampler_output=transform_sampler_output,
             filter_per_worker=filter_per_worker,
@@ -114,7 +119,7 @@ class NeighborLoader(_KeyedNodeLoader):
         )
 
 
-class HGTLoader(_KeyedNodeLoader):
+class HGTLoader(_KeyedNodeLoader, pyg.HGTLoader):  # type: ignore[misc]
     """PyG's loader of this name, over this library's sampler; `data` and `seed` as of `NeighborLoader`."""
 
     def __init__(
@@ -150,7 +155,8 @@ class HGTLoader(_KeyedNodeLoader):
         sampler = HGTSampler(data, num_samples, is_sorted, seed=seed)
         self._functions_in_threads = filter_per_worker is True
         data, input_nodes = _as_pyg(data, input_nodes)
-        super().__init__(
+        NodeLoader.__init__(  # PyG's HGTLoader would make a sampler of its own
+            self,
             data=data,
             node_sampler=sampler,
             input_nodes=input_nodes,
@@ -161,7 +167,7 @@ class HGTLoader(_KeyedNodeLoader):
         )
 
 
-class LinkNeighborLoader(KeyedLoader, LinkLoader):  # type: ignore[misc]
+class LinkNeighborLoader(KeyedLoader, pyg.LinkNeighborLoader):  # type: ignore[misc]
     """PyG's loader of this name, over this library's sampler; `data` and `seed` as of `NeighborLoader`."""
 
     def __init__(
@@ -241,11 +247,13 @@ class LinkNeighborLoader(KeyedLoader, LinkLoader):  # type: ignore[misc]
         if isinstance(data, Graph):
             data = as_pyg(data)
         super().__init__(
-            data=data,
-            link_sampler=neighbor_sampler,
+            data,
+            num_neighbors,
             edge_label_index=edge_label_index,
             edge_label=edge_label,
             edge_label_time=edge_label_time,
+            time_attr=time_attr,
+            neighbor_sampler=neighbor_sampler,
             neg_sampling=neg_sampling,
             neg_sampling_ratio=neg_sampling_ratio,
             transform=transform,
