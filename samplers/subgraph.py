@@ -124,28 +124,30 @@ class Subgraph:
         of the subgraph. Weights of nodes and edges have no place in a MiniBatch: read them here.
 
         Args:
-            num_layers: 0 or more.
+            num_layers: 0 or more; with 0 the inputs are the seeds alone.
         """
-        whole = self._block(dict.fromkeys(self.ids_of, -1))
-        last = self._block({node_type: self.num_seeds if node_type == self.seed_type else 0 for node_type in self.ids_of})
+        most = {kind: self.num_seeds if kind == self.seed_type else 0 for kind in self.ids_of}
+        count = most if num_layers == 0 else {kind: ids.numel() for kind, ids in self.ids_of.items()}
+        blocks: tuple[Block, ...] = ()
+        if num_layers:
+            blocks = (*[self._block(count)] * (num_layers - 1), self._block(most))
         return MiniBatch(
             seeds=self.seeds,
             seed_type=self.seed_type,
-            blocks=(*[whole] * (num_layers - 1), last) if num_layers else (),
-            input_of=self.ids_of,
-            features=self.features,
+            blocks=blocks,
+            input_of={kind: ids[: count[kind]] for kind, ids in self.ids_of.items()},
+            features={kind: {name: rows[: count[kind]] for name, rows in named.items()} for kind, named in self.features.items()},
             y=self.y,
             num_labelled=self.num_labelled,
-            tree_of=self.tree_of,
+            tree_of={kind: trees[: count[kind]] for kind, trees in self.tree_of.items()},
             seed=self.seed,
             epoch=self.epoch,
             step=self.step,
             homogeneous=self.homogeneous,
         )
 
-    def _block(self, most: Mapping[str, int]) -> Block:
-        """The edges into the first nodes of each type; -1 for all."""
-        num_dst = {kind: ids.numel() if most[kind] < 0 else most[kind] for kind, ids in self.ids_of.items()}
+    def _block(self, num_dst: Mapping[str, int]) -> Block:
+        """The edges into the first nodes of each type."""
         indptr_of = {relation: indptr[: num_dst[relation[2]] + 1] for relation, indptr in self.indptr_of.items()}
         ends = {relation: int(indptr[-1]) for relation, indptr in indptr_of.items()}
         degree_of = {kind: ids.new_zeros(ids.numel()) for kind, ids in self.ids_of.items()}

@@ -23,6 +23,10 @@ def test_blocks_hold_the_same_edges_and_end_at_the_seeds(graph: Graph, num_layer
     found = ShadowSampler(graph, [-1, 2], with_edge_ids=True).sample((seed_type, seeds), epoch=1, step=4)
     batch = found.to_batch(num_layers)
     assert len(batch.blocks) == num_layers
+    if num_layers == 0:
+        assert {kind: ids.tolist() for kind, ids in batch.input_of.items() if ids.numel()} == (
+            {seed_type: seeds.tolist()} if seeds.size else {}
+        )
     assert (batch.seeds.tolist(), batch.seed_type, batch.epoch, batch.step) == (seeds.tolist(), seed_type, 1, 4)
     for number, block in enumerate(batch.blocks):
         last = number == num_layers - 1
