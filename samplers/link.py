@@ -39,6 +39,7 @@ class LinkBatch:
         seeds_of: int64 [seeds] of the source type and of the destination type, global ids; one entry where they are one
             type. Ascending, and by time where the sampler has `time`: an end then stands once a time.
         positions: int64 [n], where the positive edges stand in the relation, or None where they were given by their ends.
+        places: int64 [n], which of a loader's edges they are, to look up labels of one's own by; None without a loader.
         edge_label_index: int64 [2, pairs], places of sources and destinations: positives first, then negatives, those of
             the first positive first; None with triplets.
         edge_label: float32 [pairs], 1 of a positive and 0 of a negative; None with triplets.
@@ -52,6 +53,7 @@ class LinkBatch:
     relation: Relation
     seeds_of: Mapping[str, Tensor]
     positions: Tensor | None = None
+    places: Tensor | None = None
     edge_label_index: Tensor | None = None
     edge_label: Tensor | None = None
     src_index: Tensor | None = None

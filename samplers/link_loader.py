@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from gnnhet.datasets.raw import Relation
@@ -125,7 +126,8 @@ class LinkLoader(NeighborLoader):
         features: dict[str, dict[str, Tensor]] = {}
         for node_type, name in self._gathered:
             features.setdefault(node_type, {})[name] = self._gather(node_type, name, links.batch.input_of[node_type])
-        return with_changes(links, batch=with_changes(links.batch, features=features, num_labelled=links.num_examples))
+        batch = with_changes(links.batch, features=features, num_labelled=links.num_examples)
+        return with_changes(links, batch=batch, places=torch.from_numpy(np.array(own, np.int64)))
 
     def _edges(self, places: Any) -> Edges:
         """The given edges at some places, in the form they were given in."""

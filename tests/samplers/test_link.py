@@ -1,6 +1,5 @@
 """`LinkSampler`: its twin, exclusion at every layer and through the reverse, and pieces of a step that equal the whole."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,8 @@ from gnnhet.datasets.raw import RawGraph, Relation
 from gnnhet.errors import FormatError, GraphError, SeedError, SpecError
 from gnnhet.jit import frozen
 from gnnhet.samplers.batch import MiniBatch
+from gnnhet.samplers.exclusion import ExcludedPairs
+from gnnhet.samplers.laws import Edges
 from gnnhet.samplers.link import LinkBatch, LinkSampler, reverse_relation
 from gnnhet.storage import Graph
 from gnnhet.storage.csc import Csc
@@ -30,6 +31,7 @@ LAWS: list[dict[str, Any]] = [
     {"weight": True},
     {"weight": True, "replace": True},
     {"time": True},
+    {"time": True, "weight": True},
     {"time": True, "strategy": "last"},
 ]
 
@@ -411,4 +413,29 @@ def test_damaged_arrays_end_in_an_error() -> None:
     sampler = LinkSampler(Graph({NODE: part}, {"node": 2}), [-1], mode=None)
     with pytest.raises(FormatError, match="damaged"):
         sampler.sample(np.array([1]))
-    assert math.isclose(sampler.sample((np.array([0]), np.array([0]))).num_examples, 1)
+    assert sampler.sample((np.array([0]), np.array([0]))).num_examples == 1
+    part = Csc(indptr=frozen(np.array([0, 1, 9])), indices=frozen(np.array([1, 0], np.int32)))
+    with pytest.raises(FormatError, match="damaged"):
+        LinkSampler(Graph({NODE: part}, {"node": 2}), [1], mode=None, exclude="seeds").sample((np.array([0]), np.array([1])))
+    with pytest.raises(FormatError, match="damaged"):
+        ExcludedPairs(np.array([0]), np.array([1])).left(Edges(indptr=part.indptr, indices=part.indices, num_src=2))
+
+
+@given(st.integers(0, 40), st.integers(1, 12), st.data())
+def test_what_is_left_of_rows_equals_a_filter(num_pairs: int, num_nodes: int, data: st.DataObject) -> None:
+    ids = st.integers(0, num_nodes - 1)
+    ends = st.tuples(ids, ids)
+    edges = sorted(data.draw(st.lists(ends, max_size=60)), key=lambda pair: pair[1])
+    pairs = data.draw(st.lists(ends, min_size=num_pairs, max_size=num_pairs))
+    indptr = np.searchsorted([v for _, v in edges], np.arange(num_nodes + 1))
+    indices = np.array([u for u, _ in edges], np.int32)
+    excluded = ExcludedPairs(*as_arrays(pairs))
+    left = excluded.left(Edges(indptr=frozen(indptr), indices=frozen(indices), num_src=num_nodes))
+    kept, held = [], []
+    for v in sorted({v for _, v in pairs}):
+        row = [e for e, pair in enumerate(edges) if pair[1] == v]
+        stays = [e for e in row if edges[e] not in pairs]
+        held.append(len(stays) < len(row))
+        kept += stays if held[-1] else []
+    assert left.positions.tolist() == kept
+    assert left.held.tolist() == held

@@ -120,6 +120,10 @@ def test_edges_by_their_ends_and_in_the_given_order() -> None:
     ends = true_edges(graph, NODE)[:50]
     loader = LinkLoader(graph, [3], 20, as_arrays(ends), shuffle=False, mode=None)
     assert list(chain.from_iterable(pairs_of(links) for links in loader)) == ends
+    for links in LinkLoader(graph, [3], 20, as_arrays(ends), mode=None):
+        assert links.positions is None
+        assert links.places is not None
+        assert [ends[k] for k in links.places.tolist()] == pairs_of(links)
 
 
 def test_times_follow_their_edges() -> None:
