@@ -25,6 +25,7 @@ _ONE = np.uint64(1)
 
 # What a stream is for, beside the layers and relations, which are small numbers.
 ORDER, DROPOUT, SOURCES, ANY_LAYER, TREES, NEGATIVES = (1 << bit for bit in range(32, 38))
+WALKS, ROOTS, PRESAMPLES, PARTS = (1 << bit for bit in range(40, 44))
 
 
 def stream(*parts: int) -> np.uint64:
