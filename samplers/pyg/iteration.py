@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 from gnnhet.samplers.pyg.ahead import Batches, in_order
 from gnnhet.samplers.pyg.remote import PyGFeatureStore
 from gnnhet.samplers.pyg.rows import with_row_tensors
+from gnnhet.samplers.pyg.sparse import put_back, set_aside
 
 TIMEOUT_S = 600.0  # where the loader's own `timeout` is 0
 
@@ -77,7 +78,13 @@ class KeyedLoader:
         """The sample joined with its features, before `transform`."""
         lean = copy.copy(self)
         lean.data, lean.transform = with_row_tensors(self.data), None
+        sparse = (
+            set_aside(lean.data, self.data.num_nodes if isinstance(self.data, Data) else None)
+            if lean.data is not self.data
+            else []
+        )
         batch = super(KeyedLoader, lean).filter_fn(out)  # type: ignore[misc]
+        put_back(batch, self.data, sparse)
         if isinstance(batch, Data) and isinstance(self.data, tuple) and isinstance(self.data[0], PyGFeatureStore):
             batch.num_nodes = out.node.numel()  # of a graph without features nothing else tells it
         return batch
