@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric import loader as pyg
@@ -10,10 +11,11 @@ from torch_geometric.loader import NodeLoader
 from torch_geometric.sampler import NegativeSampling
 from torch_geometric.sampler.base import SubgraphType
 
+from gnnhet.datasets.raw import HOMOGENEOUS
 from gnnhet.errors import SpecError
 from gnnhet.samplers.pyg.hgt import HGTSampler
 from gnnhet.samplers.pyg.iteration import KeyedLoader
-from gnnhet.samplers.pyg.remote import as_pyg
+from gnnhet.samplers.pyg.remote import as_pyg, is_typed
 from gnnhet.samplers.pyg.sampler import KeyedSampler, NeighborSampler
 from gnnhet.storage.graph import Graph
 
@@ -244,8 +246,7 @@ class LinkNeighborLoader(KeyedLoader, pyg.LinkNeighborLoader):  # type: ignore[m
         elif seed is not None:
             raise SpecError("seed belongs to the sampler: give it to neighbor_sampler, or leave that out")
         self._functions_in_threads = filter_per_worker is True
-        if isinstance(data, Graph):
-            data = as_pyg(data)
+        data, edge_label_index = _with_links(data, edge_label_index)
         super().__init__(
             data,
             num_neighbors,
@@ -276,3 +277,16 @@ def _as_pyg(data: Any, input_nodes: Any) -> tuple[Any, Any]:
     if input_nodes is None and len(data.node_types) == 1:
         input_nodes = torch.arange(data.num_nodes[data.node_types[0]])
     return as_pyg(data), input_nodes
+
+
+def _with_links(data: Any, links: Any) -> tuple[Any, Any]:
+    """A graph as PyG's remote back end, whose loaders want links with their type, None where there are no types."""
+    if isinstance(data, Graph):
+        if links is None and not is_typed(data):
+            indptr, indices = data.csc(HOMOGENEOUS)
+            ends = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+            links = torch.from_numpy(np.stack([indices.astype(np.int64), ends]))
+        data = as_pyg(data)
+    if isinstance(data, list | tuple) and isinstance(links, Tensor):
+        links = (None, links)
+    return data, links

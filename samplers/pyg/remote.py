@@ -60,11 +60,11 @@ class PyGFeatureStore(FeatureStore):  # type: ignore[misc]
             return NODE
         return str(attr.group_name) if isinstance(attr.group_name, str) else _relation(attr.group_name)
 
-    def _get_tensor(self, attr: TensorAttr) -> Tensor | None:
+    def _get_tensor(self, attr: TensorAttr) -> Tensor:
         """Rows by index: integers, a mask, a slice, one number, or None for all; of memory of their own."""
         owner = self._owner(attr)
         if not self.graph.features.has(owner, attr.attr_name):
-            return None
+            raise KeyError(f"no tensor {attr.attr_name!r} of {owner}: there are {self.graph.features.names(owner)}")
         count = self.graph.features.array(owner, attr.attr_name).shape[0]
         index = attr.index
         if index is None:

@@ -21,7 +21,8 @@ class RowTensor(Tensor):
         """Gather rows; anything else as torch does it, on the plain tensor."""
         kwargs = kwargs or {}
         with torch._C.DisableTorchFunctionSubclass():
-            if func is torch.index_select and isinstance(args[0], cls) and len(args) == 3 and args[1] == 0:
+            named = getattr(func, "__name__", "")  # PyG puts a function of its own in the place of torch.index_select
+            if named == "index_select" and len(args) == 3 and args[1] == 0 and isinstance(args[0], cls):
                 return take_rows(args[0].as_subclass(Tensor), args[2], kwargs.get("out"))
             return func(*args, **kwargs)
 
