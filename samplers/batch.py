@@ -80,10 +80,15 @@ class Block:
         destinations = torch.repeat_interleave(rows, indptr.diff(), output_size=indices.numel())
         return torch.stack([indices.long(), destinations])
 
-    def to(self, device: torch.device | str) -> "Block":
-        """The block on another device."""
-        moved: Block = _moved(self, torch.device(device))
-        return moved
+    def to(self, device: torch.device | str, *, nodes: bool = True) -> "Block":
+        """The block on another device.
+
+        Args:
+            device: where.
+            nodes: move the lists of nodes too; else only the edges.
+        """
+        names = [f.name for f in fields(self) if nodes or f.name not in ("src_of", "degree_of")]
+        return replace(self, **{name: _moved(getattr(self, name), torch.device(device)) for name in names})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,9 +146,34 @@ class MiniBatch:
         return sum(t.numel() * t.element_size() for named in self.features.values() for t in named.values())
 
     def to(self, device: torch.device | str) -> "MiniBatch":
-        """The batch on another device, for a model there. The copies are done when it returns."""
-        moved: MiniBatch = _moved(self, torch.device(device))
-        return moved
+        """The batch on another device, for a model there. The copies are done when it returns.
+
+        Node lists, which the layers share, are copied once.
+        """
+        there = torch.device(device)
+        names = [f.name for f in fields(self) if f.name != "blocks"]
+        rest = {name: _moved(getattr(self, name), there) for name in names}
+        wholes: list[tuple[Mapping[str, Tensor], Mapping[str, Tensor]]] = [(self.input_of, rest["input_of"])]
+        if self.blocks:
+            degrees = self.blocks[0].degree_of
+            wholes.append((degrees, _moved(degrees, there)))
+
+        def part(node_type: str, ids: Tensor) -> Tensor:
+            """Copied with the list that it is the first part of, if it is one."""
+            for here, moved in wholes:
+                if node_type in here and _begins(ids, here[node_type]):
+                    return moved[node_type][: ids.numel()]
+            return ids.to(there)
+
+        blocks = tuple(
+            replace(
+                block.to(there, nodes=False),
+                src_of={node_type: part(node_type, ids) for node_type, ids in block.src_of.items()},
+                degree_of={node_type: part(node_type, ids) for node_type, ids in block.degree_of.items()},
+            )
+            for block in self.blocks
+        )
+        return replace(self, **rest, blocks=blocks)
 
     def to_pyg(self) -> Any:
         """The union of the blocks as a PyG `Data` or `HeteroData`, seeds first.
@@ -191,14 +221,15 @@ class MiniBatch:
         return dgl.blocks_of(self)
 
 
+def _begins(part: Tensor, whole: Tensor) -> bool:
+    """Whether a list of ids is the first part of another, in the same memory."""
+    return part.numel() <= whole.numel() and 0 != part.data_ptr() == whole.data_ptr() and part.dtype == whole.dtype
+
+
 def _moved(value: Any, device: torch.device) -> Any:
     """`value` with every tensor inside moved."""
     if isinstance(value, Tensor):
         return value.to(device)
     if isinstance(value, Mapping):
         return {key: _moved(item, device) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return tuple(_moved(item, device) for item in value)
-    if isinstance(value, Block | MiniBatch):
-        return replace(value, **{f.name: _moved(getattr(value, f.name), device) for f in fields(value)})
     return value

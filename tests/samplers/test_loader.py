@@ -183,3 +183,18 @@ def test_times_follow_their_seeds_through_the_shuffle() -> None:
     assert seen > 0
     with pytest.raises(SeedError, match="one number a seed"):
         NeighborLoader(graph, [2], 30, seeds, time=edge_times, seed_time=moments[:5])
+
+
+def test_a_moved_batch_keeps_its_lists_of_nodes_in_one_piece() -> None:
+    graph = typed_labelled_graph()
+    batch = next(iter(NeighborLoader(graph, [3, 2], 20, ("a", np.arange(40)), with_degrees=True, with_edge_ids=True)))
+    twice = batch.to("meta").to("meta")
+    assert twice.input_of["a"].shape == batch.input_of["a"].shape
+    moved = batch.to(torch.device("cpu"))
+    for before, after in zip(batch.blocks, moved.blocks, strict=True):
+        for node_type, ids in before.src_of.items():
+            assert torch.equal(after.src_of[node_type], ids)
+            assert torch.equal(after.degree_of[node_type], before.degree_of[node_type])
+            if ids.numel():
+                assert after.src_of[node_type].data_ptr() == moved.input_of[node_type].data_ptr()
+        assert all(torch.equal(after.edge_ids_of[r], ids) for r, ids in before.edge_ids_of.items())
