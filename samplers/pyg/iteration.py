@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from gnnhet.samplers.buffers import BufferPool
 from gnnhet.samplers.pyg.ahead import Batches, in_order
 from gnnhet.samplers.pyg.remote import PyGFeatureStore
 from gnnhet.samplers.pyg.rows import with_row_tensors
 from gnnhet.samplers.pyg.sparse import put_back, set_aside
 
 TIMEOUT_S = 600.0  # where the loader's own `timeout` is 0
+POOLED = 8  # blocks of memory kept, a thread
 
 
 class KeyedLoader:
@@ -35,6 +37,11 @@ class KeyedLoader:
     _epochs_begun = 0
     _told_epoch: Tensor | None = None  # shared with processes that outlive an epoch
     _functions_in_threads = False
+    _pool: BufferPool | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what belongs to this process's threads."""
+        return {key: value for key, value in self.__dict__.items() if key != "_pool"}
 
     def _sampler(self) -> Any:
         raise NotImplementedError
@@ -77,12 +84,8 @@ class KeyedLoader:
     def _joined(self, out: Any) -> Any:
         """The sample joined with its features, before `transform`."""
         lean = copy.copy(self)
-        lean.data, lean.transform = with_row_tensors(self.data), None
-        sparse = (
-            set_aside(lean.data, self.data.num_nodes if isinstance(self.data, Data) else None)
-            if lean.data is not self.data
-            else []
-        )
+        lean.data, lean.transform = with_row_tensors(self.data, self._pool), None
+        sparse = [] if lean.data is self.data else set_aside(lean.data, self.data)
         batch = super(KeyedLoader, lean).filter_fn(out)  # type: ignore[misc]
         put_back(batch, self.data, sparse)
         if isinstance(batch, Data) and isinstance(self.data, tuple) and isinstance(self.data[0], PyGFeatureStore):
@@ -105,6 +108,8 @@ class KeyedLoader:
         """The batches of an epoch, made on this thread or ahead on others."""
         torch.empty((), dtype=torch.int64).random_(generator=self.generator)  # type: ignore[attr-defined]  # as torch: same order
         places = self.batch_sampler if self.batch_sampler is not None else self.sampler  # type: ignore[attr-defined]
+        if self._pool is None:  # batches that nothing refers to leave their memory to those to come
+            self._pool = BufferPool(most=POOLED * (self.num_workers + 1))  # type: ignore[attr-defined]
         make, finish = self._stages(epoch)
         if self.num_workers == 0:  # type: ignore[attr-defined]
             yield from (finish(make(index)) for index in places)

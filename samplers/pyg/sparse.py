@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 
-def set_aside(lean: Any, num_nodes: int | None) -> list[Any]:
+def set_aside(lean: Any, data: Any) -> list[Any]:
     """Put `edge_index` of as many edges in the place of every `adj_t` that is a torch tensor.
 
     Args:
         lean: a shallow copy of a `Data` or `HeteroData`; changed.
-        num_nodes: of a `Data`.
+        data: what it is a copy of.
 
     Returns:
         the keys of those edge stores, None for that of a `Data`.
@@ -26,8 +26,8 @@ def set_aside(lean: Any, num_nodes: int | None) -> list[Any]:
                 keys.append(store._key)
             else:
                 keys.append(None)
-                if num_nodes is not None and not any(key in store for key in ("num_nodes", "x")):
-                    store["num_nodes"] = num_nodes
+                if not any(key in store for key in ("num_nodes", "x")):
+                    store["num_nodes"] = data.num_nodes
     return keys
 
 

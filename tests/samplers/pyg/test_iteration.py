@@ -1,6 +1,5 @@
 """Workers: the same batches whoever makes them, errors with their trace, and no thread that outlives its loop."""
 
-import gc
 import threading
 import time
 import traceback
@@ -61,6 +60,9 @@ def test_processes_give_the_same(persistent: bool, where: bool | None) -> None:
     alone = NeighborLoader(data, [3, 2], **options)
     for _ in range(2):
         assert all(same(a, b) for a, b in zip(alone, processes, strict=True))
+    if persistent:
+        made: Any = processes._iterator  # torch's, or PyG's around it; left to the garbage collector it waits for seconds
+        getattr(made, "iterator", made)._shutdown_workers()
     links = LinkNeighborLoader(
         data, [2], num_workers=1, multiprocessing_context="fork", neg_sampling="binary", batch_size=512, seed=5
     )
@@ -123,6 +125,16 @@ def test_a_wait_ends_and_says_what_for() -> None:
     release.set()
     for thread in threads():
         thread.join(20)
+
+
+def test_batches_that_are_kept_are_never_overwritten() -> None:
+    data = random_data(5000, 20_000)
+    data.x = torch.randn(5000, 64)
+    kept = list(NeighborLoader(data, [5], batch_size=500, num_workers=2))
+    for _ in range(2):
+        for batch in NeighborLoader(data, [5], batch_size=500, num_workers=2):
+            assert torch.equal(batch.x, data.x[batch.n_id])
+    assert all(torch.equal(batch.x, data.x[batch.n_id]) for batch in kept)
 
 
 def test_order_is_kept_and_work_is_bounded() -> None:

@@ -30,9 +30,9 @@ def test_rows_of_every_dtype_and_shape(dtype: torch.dtype, shape: tuple[int, ...
 def test_pygs_selection_takes_this_way(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def counted(values: Any, index: Any, out: Any = None) -> Any:
+    def counted(values: Any, index: Any, out: Any = None, pool: Any = None) -> Any:
         calls.append(index.numel())
-        return take_rows(values, index, out)
+        return take_rows(values, index, out, pool)
 
     monkeypatch.setattr("gnnhet.samplers.pyg.rows.take_rows", counted)
     index_select(torch.rand(5, 4).as_subclass(RowTensor), torch.tensor([2, 2, 0]), dim=0)
@@ -51,13 +51,14 @@ def test_anything_else_is_torchs() -> None:
 
 def test_only_what_is_selected_by_row_changes() -> None:
     data = random_data()
+    data.x, data.edge_attr = torch.rand(300, 8), torch.rand(2000, 4, 2)
     data.graph_level = torch.rand(7)
     data.learned = torch.rand(300, 2, requires_grad=True)
     data.strided = torch.rand(2, 300).t()
     data.name = "graph"
     lean = with_row_tensors(data)
     kinds = {key: type(value) for key, value in lean.to_dict().items()}
-    assert {key for key, kind in kinds.items() if kind is RowTensor} == {"x", "y", "edge_attr"}
+    assert {key for key, kind in kinds.items() if kind is RowTensor} == {"x", "edge_attr"}
     assert type(data.x) is torch.Tensor
     assert with_row_tensors(("a", "b")) == ("a", "b")
 
@@ -66,13 +67,14 @@ def test_only_what_is_selected_by_row_changes() -> None:
 def test_filtered_data_is_pygs(typed: bool) -> None:
     data: Any = random_data()
     data.train_mask = torch.rand(300) < 0.5
+    data.wide = torch.rand(300, 40)
     data.learned = torch.rand(300, 2, requires_grad=True)
     node, edge = torch.randint(300, (80,)), torch.randint(2000, (90,))
     row, col = torch.randint(80, (2, 90))
     if typed:
         relation = ("v", "to", "v")
         hetero = HeteroData()
-        hetero["v"].x, hetero["v"].y, hetero[relation].edge_index = data.x, data.y, data.edge_index
+        hetero["v"].x, hetero["v"].wide, hetero[relation].edge_index = data.x, data.wide, data.edge_index
         hetero[relation].edge_attr = data.edge_attr
         parts = ({"v": node}, {relation: row}, {relation: col}, {relation: edge})
         a, b = filter_hetero_data(hetero, *parts), filter_hetero_data(with_row_tensors(hetero), *parts)
