@@ -87,7 +87,8 @@ def test_every_rank_yields_every_step_and_knows_the_whole_steps_labels() -> None
 def test_kept_batches_are_never_overwritten_and_dropped_ones_give_their_memory_back() -> None:
     kept = list(made(2))
     assert [bytes_of(batch) for batch in kept] == [bytes_of(batch) for batch in made(1)]
-    loader = made(1, prefetch=0)
+    wide = labelled_graph(columns=1024)  # smaller tensors are the allocator's to reuse
+    loader = NeighborLoader(wide, [5, 3], 32, np.arange(150), seed=1, prefetch=0)
     for _ in range(3):
         places = {batch.x.untyped_storage().data_ptr() for batch in loader}
     assert len(places) <= 4
