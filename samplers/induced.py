@@ -101,7 +101,10 @@ class SubgraphSampler:
             GraphError: 2^31 edges or more of one relation.
         """
         every = {kind: nodes.get(kind, _NONE) for kind in self.graph.node_types}
-        inducer = self._idle.pop() if self._idle else self._new_inducer()
+        try:
+            inducer = self._idle.pop()
+        except IndexError:  # all are in use: asked, not looked up before, since another thread may take the last one
+            inducer = Inducer(self.graph.num_nodes, self._edges, self._map_budget_bytes)
         keep = with_positions or self.with_edge_ids
         found = inducer.find(every, trees, self._pool, num_trees=num_trees, with_positions=keep)
         self._idle.append(inducer)  # one that met an error is dropped, not reused
@@ -124,9 +127,6 @@ class SubgraphSampler:
             homogeneous=self.graph.homogeneous,
         )
         return subgraph, found
-
-    def _new_inducer(self) -> Inducer:
-        return Inducer(self.graph.num_nodes, self._edges, self._map_budget_bytes)
 
     def _own(self, ids: Ints) -> Tensor:
         """A copy in the pool's memory."""

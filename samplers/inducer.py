@@ -20,7 +20,7 @@ from gnnhet.samplers.laws import Edges, Ints, check_total
 from gnnhet.samplers.numbering import BAD_SOURCE, slot_of
 
 _ROWS_AHEAD = 4  # rows whose sources are on their way from memory while one is looked up
-_SPARE = 4  # slots of a tree's table for each of its nodes, so that most strangers are known by one look
+_SPARE = 8  # slots of a tree's table for each of its nodes, so that most strangers are known by one look
 _NONE: Ints = np.empty(0, np.int64)
 
 

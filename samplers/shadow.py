@@ -70,7 +70,10 @@ class ShadowSampler(SubgraphSampler):
         self, seed_type: str, seeds: npt.NDArray[np.int64], epoch: int, step: int
     ) -> tuple[Mapping[str, npt.NDArray[Any]], Mapping[str, npt.NDArray[Any]]]:
         """(ids, trees) of the nodes of each type."""
-        expansion = self._expansions.pop() if self._expansions else self._new_expansion()
+        try:
+            expansion = self._expansions.pop()
+        except IndexError:
+            expansion = Expansion(self.graph.num_nodes, self._edges, disjoint=True, budget_bytes=self._map_budget_bytes)
         start = {seed_type: seeds}
         expansion.begin(start, grow_trees(self.seed, start, self.graph.node_types, None))
         first = dict.fromkeys(self.graph.node_types, 0)
@@ -85,6 +88,3 @@ class ShadowSampler(SubgraphSampler):
             nodes[node_type], trees[node_type] = ids, np.empty(0, np.int64) if tree is None else tree
         self._expansions.append(expansion)  # its ids are copies here: trees are told apart by division
         return nodes, trees
-
-    def _new_expansion(self) -> Expansion:
-        return Expansion(self.graph.num_nodes, self._edges, disjoint=True, budget_bytes=self._map_budget_bytes)
