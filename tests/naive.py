@@ -304,3 +304,46 @@ def walk(relations: Sequence[Relation], start: tuple[str, int], length: int, bas
         ways = [(r.name[0], u) for r in relations if r.name[2] == kind for u in r.rows[node]]
         visited.append(ways[below(node_key(base, number), step, len(ways))] if ways else (kind, node))
     return visited
+
+
+def saint(
+    law: str,
+    relations: Sequence[Relation],
+    num_nodes: Mapping[str, int],
+    size: int,
+    length: int,
+    root_type: str,
+    key: Sequence[int],
+) -> dict[str, list[int]]:
+    """`SaintSampler._visit`: the nodes of one subgraph, ascending, by type.
+
+    Args:
+        law: of `saint.SAINT_LAWS`.
+        relations: sorted by name.
+        num_nodes: of each node type, sorted.
+        size: roots, nodes or edges.
+        length: steps of a walk.
+        root_type: where walks begin, at any node.
+        key: (seed, epoch, step).
+    """
+    base = stream(*key, 1 << 41)
+    edges = [(r.name[0], u, r.name[2], v) for r in relations for v, row in enumerate(r.rows) for u in row]
+    into = [(d, v) for _, _, d, v in edges]
+    degree = {(kind, v): into.count((kind, v)) for kind, count in num_nodes.items() for v in range(count)}
+    met: list[tuple[str, int]] = []
+    if law == "walk":
+        for number in range(size):
+            start = (root_type, below(base, number, num_nodes[root_type]))
+            met += walk(relations, start, length, stream(*key, 1 << 40), number)
+    else:
+        ends = [[(s, u), (d, v)] for s, u, d, v in edges]
+        weights = [1 / degree[d, v] + (1 / degree[s, u] if degree[s, u] else 0) for s, u, d, v in edges]
+        if law == "node":
+            norms = {(kind, v): 0.0 for kind, count in num_nodes.items() for v in range(count)}
+            for s, u, d, v in edges:
+                norms[s, u] += 1 / degree[d, v] ** 2
+            ends, weights = [[node] for node in norms], list(norms.values())
+        sums = list(itertools.accumulate(weights))
+        for number in range(size):
+            met += next(end for end, total in zip(ends, sums, strict=True) if total >= unit(base, number) * sums[-1])
+    return {kind: sorted({v for other, v in met if other == kind}) for kind in num_nodes}

@@ -41,6 +41,19 @@ def test_walks_equal_their_twin(graph: Graph, length: int, base: int, data: st.D
         assert [(graph.node_types[k], v) for k, v in got] == expected
 
 
+@settings(max_examples=200)
+@given(typed_graphs, st.sampled_from(SAINT_LAWS), st.integers(1, 6), st.integers(0, 3), st.data())
+def test_visits_equal_their_twin(graph: Graph, law: str, size: int, length: int, data: st.DataObject) -> None:
+    if law != "walk" and not sum(graph.num_edges.values()):
+        return
+    kind = data.draw(st.sampled_from(graph.node_types))
+    seeds = (kind, np.array([0]))
+    sampler = SaintSampler(graph, size, length, law=law, seeds=seeds, coverage=0)
+    relations = [naive.Relation(name=r, rows=rows_of(graph, r)) for r in graph.relations]
+    expected = naive.saint(law, relations, graph.num_nodes, size, length, kind, (0, 2, 5))
+    assert {name: ids.tolist() for name, ids in sampler._visit((0, 2, 5)).items()} == expected
+
+
 def test_a_step_takes_each_edge_of_all_relations_as_often() -> None:
     """Node 0 of `a` has 3 edges of one relation and 4 of another, two of them parallel."""
     graph = Graph.from_relations(
