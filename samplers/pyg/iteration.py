@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.loader.mixin import WorkerInitWrapper
 
 from gnnhet.samplers.buffers import BufferPool
 from gnnhet.samplers.pyg.ahead import Batches, in_order
@@ -52,8 +53,8 @@ class KeyedLoader:
     def _uses_processes(self) -> bool:
         """Whether workers are processes, as PyG's mixins may decide while they are entered."""
         initialise = self.worker_init_fn  # type: ignore[attr-defined]
-        if hasattr(initialise, "func") and initialise.func is None:  # what PyG's mixins leave behind
-            initialise = None
+        while isinstance(initialise, WorkerInitWrapper):  # what those mixins leave behind
+            initialise = initialise.func
         context = self.multiprocessing_context  # type: ignore[attr-defined]
         return self.num_workers > 0 and (initialise is not None or context is not None)  # type: ignore[attr-defined]
 

@@ -79,6 +79,14 @@ def test_threads_run_in_this_process_unless_processes_are_asked_for() -> None:
     assert threads() == []
 
 
+def test_pygs_contexts_ask_for_processes_while_they_are_entered() -> None:
+    loader = NeighborLoader(random_data(), [2], batch_size=10, num_workers=2)
+    for _ in range(2):
+        with loader.enable_memory_log():
+            assert loader._uses_processes()
+        assert not loader._uses_processes()
+
+
 def test_leaving_early_leaves_no_thread_and_begins_another_epoch() -> None:
     loader = NeighborLoader(random_data(), [2], batch_size=10, num_workers=2, seed=1)
     alone = NeighborLoader(random_data(), [2], batch_size=10, seed=1)
