@@ -3,12 +3,17 @@
 import math
 import sys
 import threading
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+T = TypeVar("T")
 
 _SPARE = 1.25  # room above what was asked for, so that batches of about one size share a buffer
 _SMALL = 1 << 16  # bytes; below, the allocator itself reuses memory
@@ -32,6 +37,10 @@ class BufferPool:
         self._most = most
         self._blocks: list[npt.NDArray[np.uint8]] = []
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process: an empty one."""
+        return partial(BufferPool, pinned=self._pinned, most=self._most), ()
 
     def take(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """An uninitialised contiguous CPU tensor.
@@ -73,6 +82,33 @@ class BufferPool:
         if len(self._blocks) < self._most:
             self._blocks.append(block)
         return block
+
+
+class Spares(Generic[T]):
+    """Things that one thread uses at a time, kept for the next: as many as calls ever ran at once.
+
+    Args:
+        make: a new one, where none is free.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        """Hold none yet."""
+        self._make = make
+        self._free: list[T] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process: none kept."""
+        return Spares, (self._make,)
+
+    @contextmanager
+    def use(self) -> Iterator[T]:
+        """One that nobody else uses; one that met an error is dropped, not kept."""
+        try:
+            thing = self._free.pop()
+        except IndexError:  # also where another thread took the last one just now
+            thing = self._make()
+        yield thing
+        self._free.append(thing)
 
 
 class Scratch:

@@ -7,7 +7,6 @@ In each hop every node type draws nodes without replacement, in proportion to th
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from gnnhet.datasets.raw import Relation
 from gnnhet.errors import FormatError, SpecError
 from gnnhet.jit import kernel
 from gnnhet.samplers import numbering, rows
-from gnnhet.samplers.buffers import Scratch
+from gnnhet.samplers.buffers import Scratch, Spares
 from gnnhet.samplers.expand import MAP_BUDGET_BYTES
 from gnnhet.samplers.laws import Edges, Ints, Rows, uniform
 from gnnhet.samplers.numbering import Numbering
@@ -60,11 +59,10 @@ class BudgetSampler:
         self.num_samples = {node_type: tuple(num_samples[node_type]) for node_type in self.num_nodes}
         self.num_hops = max((len(counts) for counts in self.num_samples.values()), default=0)
         self._budget_bytes = budget_bytes
-        self._idle: list[_Budgets] = []
+        self._spares = Spares(self._new)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what belongs to this process's threads."""
-        return {**self.__dict__, "_idle": []}
+    def _new(self) -> "_Budgets":
+        return _Budgets(self.num_nodes, self.edges, self._budget_bytes)
 
     def sample(self, seeds: Mapping[str, Ints], key: tuple[int, ...]) -> dict[str, Ints]:
         """The sampled nodes of each type: the seeds as given, then hop after hop in the order they were drawn.
@@ -79,7 +77,11 @@ class BudgetSampler:
         Raises:
             FormatError: the graph's arrays are damaged.
         """
-        budgets = self._idle.pop() if self._idle else _Budgets(self.num_nodes, self.edges, self._budget_bytes)
+        with self._spares.use() as budgets:
+            return self._sample(budgets, seeds, key)
+
+    def _sample(self, budgets: "_Budgets", seeds: Mapping[str, Ints], key: tuple[int, ...]) -> dict[str, Ints]:
+        """`sample`, with the work arrays of one thread."""
         found: dict[str, list[Ints]] = {
             kind: [np.asarray(seeds.get(kind, np.empty(0, np.int64)), np.int64)] for kind in self.num_nodes
         }
@@ -93,7 +95,6 @@ class BudgetSampler:
                 count = counts[hop] if hop < len(counts) else 0
                 newest[kind] = budgets.draw(kind, count, stream(*key, hop, index))
                 found[kind].append(newest[kind])
-        self._idle.append(budgets)  # one that met an error is dropped, not reused
         return {kind: np.concatenate(parts) for kind, parts in found.items()}
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gnnhet.datasets.raw import Relation
-from gnnhet.samplers.buffers import BufferPool
+from gnnhet.samplers.buffers import BufferPool, Spares
 from gnnhet.samplers.edges import edges_of
 from gnnhet.samplers.expand import MAP_BUDGET_BYTES
 from gnnhet.samplers.inducer import InducedEdges, Inducer
@@ -62,7 +62,10 @@ class SubgraphSampler:
         self._checker = NeighborSampler(graph, [])
         self._pool = BufferPool() if pool is None else pool
         self._map_budget_bytes = map_budget_bytes
-        self._idle: list[Inducer] = []  # those not in use: one a concurrent call
+        self._inducers = Spares(self._new_inducer)
+
+    def _new_inducer(self) -> Inducer:
+        return Inducer(self.graph.num_nodes, self._edges, self._map_budget_bytes)
 
     def resolve_seeds(self, seed_ids: Seeds) -> tuple[str, npt.NDArray[np.int64]]:
         """(node type, ids as int64), checked, as of `NeighborSampler`.
@@ -101,13 +104,9 @@ class SubgraphSampler:
             GraphError: 2^31 edges or more of one relation.
         """
         every = {kind: nodes.get(kind, _NONE) for kind in self.graph.node_types}
-        try:
-            inducer = self._idle.pop()
-        except IndexError:  # all are in use: asked, not looked up before, since another thread may take the last one
-            inducer = Inducer(self.graph.num_nodes, self._edges, self._map_budget_bytes)
         keep = with_positions or self.with_edge_ids
-        found = inducer.find(every, trees, self._pool, num_trees=num_trees, with_positions=keep)
-        self._idle.append(inducer)  # one that met an error is dropped, not reused
+        with self._inducers.use() as inducer:
+            found = inducer.find(every, trees, self._pool, num_trees=num_trees, with_positions=keep)
         edge_ids = {}
         for relation, part in found.items():
             own = self._edges[relation].edge_ids

@@ -12,7 +12,7 @@ from gnnhet.datasets.raw import Relation
 from gnnhet.errors import SeedError, SpecError
 from gnnhet.samplers import rows
 from gnnhet.samplers.batch import Block, MiniBatch
-from gnnhet.samplers.buffers import BufferPool
+from gnnhet.samplers.buffers import BufferPool, Spares
 from gnnhet.samplers.edges import Values, edges_of
 from gnnhet.samplers.exclusion import ExcludedPairs
 from gnnhet.samplers.expand import MAP_BUDGET_BYTES, Drawn, Expansion, Hop, Trees
@@ -103,7 +103,7 @@ class NeighborSampler:
         self._floating_time = any(edges.times is not None and edges.times.dtype.kind == "f" for edges in self._edges.values())
         self._pool = BufferPool() if pool is None else pool
         self._map_budget_bytes = map_budget_bytes
-        self._idle: list[Expansion] = []  # those not in use: one a concurrent call
+        self._expansions = Spares(self._new_expansion)
 
     def sample(
         self, seed_ids: Seeds, epoch: int = 0, step: int = 0, *, seed_time: npt.ArrayLike | Tensor | None = None
@@ -152,13 +152,11 @@ class NeighborSampler:
             FormatError: the graph's arrays are damaged.
         """
         trees = grow_trees(self.seed, seeds, self.graph.node_types, limits) if self.disjoint else None
-        expansion = self._idle.pop() if self._idle else self._new_expansion()
-        expansion.begin(seeds, trees)
-        layers = self._layers(expansion, epoch, step, excluded or {})
-        first = next(iter(seeds))
-        batch = self._batch(first, seeds[first], layers, expansion, epoch, step)
-        self._idle.append(expansion)  # one that met an error is dropped, not reused
-        return batch
+        with self._expansions.use() as expansion:
+            expansion.begin(seeds, trees)
+            layers = self._layers(expansion, epoch, step, excluded or {})
+            first = next(iter(seeds))
+            return self._batch(first, seeds[first], layers, expansion, epoch, step)
 
     def _new_expansion(self) -> Expansion:
         return Expansion(self.graph.num_nodes, self._edges, disjoint=self.disjoint, budget_bytes=self._map_budget_bytes)

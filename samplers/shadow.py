@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gnnhet.samplers.buffers import Spares
 from gnnhet.samplers.expand import Expansion, Hop
 from gnnhet.samplers.induced import SubgraphSampler
 from gnnhet.samplers.laws import uniform
@@ -44,7 +45,7 @@ class ShadowSampler(SubgraphSampler):
         super().__init__(graph, seed, **options)
         self.fanouts = check_fanouts(fanouts, graph.relations)
         self.num_hops = len(next(iter(self.fanouts.values()), ()))
-        self._expansions: list[Expansion] = []  # those not in use: one a concurrent call
+        self._expansions = Spares(self._new_expansion)
 
     def sample(self, seed_ids: Seeds, epoch: int = 0, step: int = 0) -> Subgraph:
         """The subgraphs of a batch of roots, side by side.
@@ -66,25 +67,24 @@ class ShadowSampler(SubgraphSampler):
         nodes, trees = self._grow(seed_type, seeds, epoch, step)
         return self.induce(seed_type, seeds.size, nodes, epoch, step, trees=trees, num_trees=seeds.size)[0]
 
+    def _new_expansion(self) -> Expansion:
+        return Expansion(self.graph.num_nodes, self._edges, disjoint=True, budget_bytes=self._map_budget_bytes)
+
     def _grow(
         self, seed_type: str, seeds: npt.NDArray[np.int64], epoch: int, step: int
     ) -> tuple[Mapping[str, npt.NDArray[Any]], Mapping[str, npt.NDArray[Any]]]:
         """(ids, trees) of the nodes of each type."""
-        try:
-            expansion = self._expansions.pop()
-        except IndexError:
-            expansion = Expansion(self.graph.num_nodes, self._edges, disjoint=True, budget_bytes=self._map_budget_bytes)
-        start = {seed_type: seeds}
-        expansion.begin(start, grow_trees(self.seed, start, self.graph.node_types, None))
-        first = dict.fromkeys(self.graph.node_types, 0)
-        for hop in range(self.num_hops):
-            fanouts = {relation: counts[hop] for relation, counts in self.fanouts.items()}
-            before = expansion.counts()
-            expansion.expand(Hop(law=uniform, fanouts=fanouts, key=(self.seed, epoch, step, hop)), first, self._pool)
-            first = before
-        nodes, trees = {}, {}
-        for node_type in self.graph.node_types:
-            ids, tree = expansion.nodes(node_type)
-            nodes[node_type], trees[node_type] = ids, np.empty(0, np.int64) if tree is None else tree
-        self._expansions.append(expansion)  # its ids are copies here: trees are told apart by division
-        return nodes, trees
+        with self._expansions.use() as expansion:
+            start = {seed_type: seeds}
+            expansion.begin(start, grow_trees(self.seed, start, self.graph.node_types, None))
+            first = dict.fromkeys(self.graph.node_types, 0)
+            for hop in range(self.num_hops):
+                fanouts = {relation: counts[hop] for relation, counts in self.fanouts.items()}
+                before = expansion.counts()
+                expansion.expand(Hop(law=uniform, fanouts=fanouts, key=(self.seed, epoch, step, hop)), first, self._pool)
+                first = before
+            nodes, trees = {}, {}
+            for node_type in self.graph.node_types:
+                ids, tree = expansion.nodes(node_type)
+                nodes[node_type], trees[node_type] = ids, np.empty(0, np.int64) if tree is None else tree
+            return nodes, trees  # copies: trees are told apart by division

@@ -9,7 +9,7 @@ from gnnhet.errors import GraphError
 from gnnhet.jit import copy_1, copy_2, copy_4, copy_8, copy_16, copy_32, copy_64, frozen, kernel, prefetch, stream_64
 
 _LINE = 64  # bytes the processor moves at once
-_AHEAD_BYTES = 8192  # of rows on their way from memory while one is copied
+_AHEAD = 16  # rows on their way from memory while one is copied
 _LONG = 2048  # bytes; from here on the processor itself runs ahead within a row, and copies go past the caches
 _LEAD = 512  # bytes of a long row to ask for
 
@@ -35,8 +35,10 @@ def gather_rows(rows: npt.NDArray[Any], ids: npt.NDArray[np.int64], out: npt.NDA
     row_bytes = rows.nbytes // rows.shape[0]
     if row_bytes:
         source, target = rows.reshape(-1).view(np.uint8), out.reshape(-1).view(np.uint8)
-        ahead = min(max(_AHEAD_BYTES // row_bytes, 4), 64)
-        _copy_rows(frozen(source), frozen(ids), target, row_bytes, ahead, -target.ctypes.data % _LINE)
+        if row_bytes in (16, 32, 64):
+            _copy_short_rows(frozen(source), frozen(ids), target, row_bytes)
+        else:
+            _copy_rows(frozen(source), frozen(ids), target, row_bytes, -target.ctypes.data % _LINE)
 
 
 @kernel
@@ -53,7 +55,25 @@ def _first_outside(ids: npt.NDArray[np.int64], count: int) -> int:
 
 
 @kernel
-def _copy_rows(rows: Bytes, ids: npt.NDArray[np.int64], out: Bytes, size: int, ahead: int, skew: int) -> None:
+def _copy_short_rows(rows: Bytes, ids: npt.NDArray[np.int64], out: Bytes, size: int) -> None:
+    """Copy rows of 16, 32 or 64 bytes, one load and one store each; ids are in range."""
+    last = ids.size - 1
+    if size == 16:
+        for i in range(ids.size):
+            prefetch(rows, ids[min(i + _AHEAD, last)] * 16)
+            copy_16(out, i * 16, rows, ids[i] * 16)
+    elif size == 32:
+        for i in range(ids.size):
+            prefetch(rows, ids[min(i + _AHEAD, last)] * 32)
+            copy_32(out, i * 32, rows, ids[i] * 32)
+    else:
+        for i in range(ids.size):
+            prefetch(rows, ids[min(i + _AHEAD, last)] * 64)
+            copy_64(out, i * 64, rows, ids[i] * 64)
+
+
+@kernel
+def _copy_rows(rows: Bytes, ids: npt.NDArray[np.int64], out: Bytes, size: int, skew: int) -> None:
     """Copy rows of `size` bytes; ids are in range.
 
     Args:
@@ -61,16 +81,15 @@ def _copy_rows(rows: Bytes, ids: npt.NDArray[np.int64], out: Bytes, size: int, a
         ids: int64 [n].
         out: uint8 [n * size], filled.
         size: bytes of a row, 1 or more.
-        ahead: rows on their way from memory.
         skew: where in `out` the first whole line begins.
     """
     lead = size if size < _LONG else _LEAD
+    last = ids.size - 1
     for i in range(ids.size):
-        if i + ahead < ids.size:
-            coming = ids[i + ahead] * size
-            for k in range(0, lead, _LINE):
-                prefetch(rows, coming + k)
-            prefetch(rows, coming + lead - 1)
+        coming = ids[min(i + _AHEAD, last)] * size
+        for k in range(0, lead, _LINE):
+            prefetch(rows, coming + k)
+        prefetch(rows, coming + lead - 1)
         come, to, left = ids[i] * size, i * size, size
         if size >= _LONG:
             head = (skew - to) % _LINE

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from gnnhet.datasets.raw import Relation
 from gnnhet.jit import kernel
-from gnnhet.samplers.buffers import BufferPool
+from gnnhet.samplers.buffers import BufferPool, Spares
 from gnnhet.samplers.expand import MAP_BUDGET_BYTES, Drawn, Expansion, Hop, Trees
 from gnnhet.samplers.laws import Edges, Ints, uniform
 
@@ -61,15 +60,7 @@ class Grower:
         self.num_nodes, self.edges, self.disjoint = dict(num_nodes), dict(edges), disjoint
         self._budget_bytes = budget_bytes
         self._pool = BufferPool()
-        self._idle: list[Expansion] = []
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what belongs to this process's threads."""
-        return {key: value for key, value in self.__dict__.items() if key not in ("_pool", "_idle")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """In another process."""
-        self.__dict__.update(state, _pool=BufferPool(), _idle=[])
+        self._spares = Spares(self._new)
 
     def grow(
         self, seeds: Mapping[str, Ints], hops: Sequence[Hop], trees: Trees | None = None, *, induced: bool = False
@@ -86,7 +77,13 @@ class Grower:
             FormatError: the graph's arrays are damaged.
             GraphError: 2^31 edges or more of one relation.
         """
-        expansion = self._idle.pop() if self._idle else self._new()
+        with self._spares.use() as expansion:
+            return self._grow(expansion, seeds, hops, trees, induced)
+
+    def _grow(
+        self, expansion: Expansion, seeds: Mapping[str, Ints], hops: Sequence[Hop], trees: Trees | None, induced: bool
+    ) -> Subgraph:
+        """`grow`, with the maps of one thread."""
         expansion.begin(seeds, trees)
         first = dict.fromkeys(self.num_nodes, 0)
         layers: list[tuple[dict[Relation, Drawn], dict[str, int]]] = []
@@ -105,7 +102,7 @@ class Grower:
             }
         else:
             laid = {relation: _laid_out(relation, layers) for relation in self.edges}
-        found = Subgraph(
+        return Subgraph(
             nodes=nodes,
             trees=tree_of,
             row={relation: rows for relation, (rows, _, _) in laid.items()},
@@ -117,8 +114,6 @@ class Grower:
             },
             edges_by_hop={relation: [drawn[relation].indices.numel() for drawn, _ in layers] for relation in self.edges},
         )
-        self._idle.append(expansion)  # one that met an error is dropped, not reused
-        return found
 
     def _new(self) -> Expansion:
         return Expansion(self.num_nodes, self.edges, disjoint=self.disjoint, budget_bytes=self._budget_bytes)

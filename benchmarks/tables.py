@@ -1,0 +1,82 @@
+"""The tables of docs/performance.md from the result files: `python benchmarks/tables.py` writes them into the page."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "performance.md"
+MARK = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def load(name: str) -> dict[str, Any]:
+    """A result file."""
+    document: dict[str, Any] = json.loads((HERE / "results" / f"{name}.json").read_text())
+    return document
+
+
+def lines(header: list[str], rows: list[list[Any]]) -> str:
+    """A markdown table."""
+    every = [header, ["---"] * len(header), *rows]
+    return "".join("| " + " | ".join(str(cell) for cell in row) + " |\n" for row in every)
+
+
+def compared(name: str) -> str:
+    """Libraries side by side: batches, edges, and the ratio to gnnhet's best under the same allocator."""
+    rows = load(name)["rows"]
+    best = {
+        tuned: max(row["batches_per_s"] for row in rows if row["peer"] == "gnnhet" and row["tuned"] is tuned)
+        for tuned in (False, True)
+        if any(row["tuned"] is tuned for row in rows)
+    }
+    table = []
+    for row in rows:
+        low, high = row["batches_per_s_spread"]
+        ratio = best[row["tuned"]] / row["batches_per_s"]
+        table.append(
+            [
+                row["case"],
+                row["rounds"],
+                f"{row['batches_per_s']:.1f} ({low:.1f} to {high:.1f})",
+                f"{row['edges_a_batch']:,}",
+                f"{row['medges_per_cpu_s']:.1f}",
+                f"{ratio:.1f}",
+            ]
+        )
+    header = [
+        "configuration",
+        "rounds",
+        "batches/s (spread)",
+        "edges a batch",
+        "M edges per CPU second",
+        "gnnhet's best is x times",
+    ]
+    return lines(header, table)
+
+
+def gather() -> str:
+    """Rows gathered, by width and dtype."""
+    table = []
+    for row in load("gather")["rows"]:
+        low, high = row["ratio_quartiles"]
+        numbers = [row[f"{name}_gb_per_s"] for name in ("gnnhet", "index_select", "take")]
+        table.append(
+            [row["place"], row["dtype"], row["row_bytes"], *numbers, f"{row['ratio']} ({low} to {high})", row["share_of_roof"]]
+        )
+    header = ["rows in", "dtype", "bytes a row", "gnnhet GB/s", "index_select", "take", "ratio (quartiles)", "share of roof"]
+    return lines(header, table)
+
+
+def table(name: str) -> str:
+    """A table of the page by its name."""
+    return gather() if name == "gather" else compared(name)
+
+
+def main() -> None:
+    page = PAGE.read_text()
+    PAGE.write_text(MARK.sub(lambda found: found[1] + table(found[2]) + found[3], page))
+
+
+if __name__ == "__main__":
+    main()
