@@ -26,7 +26,7 @@ DTYPES = {
     "int8": torch.int8,
     "int64": torch.int64,
 }
-ROW_BYTES = (16, 32, 64, 128, 256, 400, 512, 1024, 2048, 4096)
+ROW_BYTES = (16, 32, 64, 100, 128, 200, 256, 400, 512, 1024, 2048, 4096)
 TABLE_BYTES = 800 << 20
 GATHERED_BYTES = 45 << 20  # about a batch of the reference work
 

@@ -88,7 +88,7 @@ def _copier(size: int, *, streaming: bool = False) -> Callable[[Any, int, Any, i
     No index is checked. Offsets are in bytes, alignment is free.
 
     Args:
-        size: 1, 2, 4, 8, 16, 32 or 64: one load and one store.
+        size: 1, 4, 8, 16, 32 or 64: one load and one store.
         streaming: store past the caches; the target's address must then be a multiple of `size`.
     """
 
@@ -110,5 +110,5 @@ def _copier(size: int, *, streaming: bool = False) -> Callable[[Any, int, Any, i
 
 
 prefetch, prefetch_once = _prefetcher(3), _prefetcher(0)
-copy_1, copy_2, copy_4, copy_8, copy_16, copy_32, copy_64 = (_copier(size) for size in (1, 2, 4, 8, 16, 32, 64))
+copy_1, copy_4, copy_8, copy_16, copy_32, copy_64 = (_copier(size) for size in (1, 4, 8, 16, 32, 64))
 stream_64 = _copier(64, streaming=True)

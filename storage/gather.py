@@ -6,12 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gnnhet.errors import GraphError
-from gnnhet.jit import copy_1, copy_2, copy_4, copy_8, copy_16, copy_32, copy_64, frozen, kernel, prefetch, stream_64
+from gnnhet.jit import copy_1, copy_4, copy_8, copy_16, copy_32, copy_64, frozen, kernel, prefetch, stream_64
 
 _LINE = 64  # bytes the processor moves at once
 _AHEAD = 16  # rows on their way from memory while one is copied
-_LONG = 2048  # bytes; from here on the processor itself runs ahead within a row, and copies go past the caches
-_LEAD = 512  # bytes of a long row to ask for
+_LONG = 1024  # bytes; in shorter rows the processor itself brings what follows the first line
+_LEAD = 512  # bytes to ask for of a long row
+_STREAMED = 2048  # bytes; from here on copies go past the caches
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -83,46 +84,49 @@ def _copy_rows(rows: Bytes, ids: npt.NDArray[np.int64], out: Bytes, size: int, s
         size: bytes of a row, 1 or more.
         skew: where in `out` the first whole line begins.
     """
-    lead = size if size < _LONG else _LEAD
+    lead = _LEAD if size >= _LONG else 1
     last = ids.size - 1
     for i in range(ids.size):
         coming = ids[min(i + _AHEAD, last)] * size
         for k in range(0, lead, _LINE):
             prefetch(rows, coming + k)
-        prefetch(rows, coming + lead - 1)
-        come, to, left = ids[i] * size, i * size, size
-        if size >= _LONG:
-            head = (skew - to) % _LINE
-            _copy_part(rows, come, out, to, head)
-            come, to, left = come + head, to + head, left - head
-            while left >= _LINE:
-                stream_64(out, to, rows, come)
-                come, to, left = come + _LINE, to + _LINE, left - _LINE
+        come, to = ids[i] * size, i * size
+        if size >= _STREAMED:
+            _stream_row(rows, come, out, to, size, (skew - to) % _LINE)
+        elif size >= _LINE:
+            for k in range(0, size - _LINE, _LINE):
+                copy_64(out, to + k, rows, come + k)
+            copy_64(out, to + size - _LINE, rows, come + size - _LINE)  # laps over the one before: no tail to branch for
         else:
-            while left >= _LINE:
-                copy_64(out, to, rows, come)
-                come, to, left = come + _LINE, to + _LINE, left - _LINE
-        if left:
-            _copy_part(rows, come, out, to, left)
+            _copy_part(rows, come, out, to, size)
+
+
+@kernel
+def _stream_row(rows: Bytes, come: int, out: Bytes, to: int, size: int, head: int) -> None:
+    """Copy `size` bytes, whole lines of `out` past the caches; its first `head` bytes come before a whole line."""
+    _copy_part(rows, come, out, to, head)
+    done = head
+    while done + _LINE <= size:
+        stream_64(out, to + done, rows, come + done)
+        done += _LINE
+    _copy_part(rows, come + done, out, to + done, size - done)
 
 
 @kernel
 def _copy_part(rows: Bytes, come: int, out: Bytes, to: int, size: int) -> None:
-    """Copy fewer than 64 bytes, widest parts first."""
-    if size & 32:
+    """Copy 0 to 63 bytes."""
+    if size >= 32:  # two copies that lap over each other
         copy_32(out, to, rows, come)
-        come, to = come + 32, to + 32
-    if size & 16:
+        copy_32(out, to + size - 32, rows, come + size - 32)
+    elif size >= 16:
         copy_16(out, to, rows, come)
-        come, to = come + 16, to + 16
-    if size & 8:
+        copy_16(out, to + size - 16, rows, come + size - 16)
+    elif size >= 8:
         copy_8(out, to, rows, come)
-        come, to = come + 8, to + 8
-    if size & 4:
+        copy_8(out, to + size - 8, rows, come + size - 8)
+    elif size >= 4:
         copy_4(out, to, rows, come)
-        come, to = come + 4, to + 4
-    if size & 2:
-        copy_2(out, to, rows, come)
-        come, to = come + 2, to + 2
-    if size & 1:
-        copy_1(out, to, rows, come)
+        copy_4(out, to + size - 4, rows, come + size - 4)
+    else:
+        for k in range(size):
+            copy_1(out, to + k, rows, come + k)

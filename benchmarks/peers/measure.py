@@ -18,7 +18,7 @@ import numpy.typing as npt
 import psutil
 
 TASKS = ("sample", "loader", "typed")
-WARM = 4  # batches before the clock starts; more with workers, whose queues fill first
+WARM = 10  # batches before the clock starts; more with workers, whose queues fill first
 PREFETCH = 2  # batches a worker process holds ready: the default of torch's loader
 
 Array = npt.NDArray[Any]
