@@ -177,7 +177,7 @@ def main() -> None:
     parser.add_argument("--peers", type=Path, default=Path("build/peers"), help="folder of the environments")
     parser.add_argument("--data", type=Path, default=Path("build/graphs"), help="folder of the graphs")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--batches", type=int, default=100)
+    parser.add_argument("--batches", type=int, default=300)
     given = parser.parse_args()
     folder = data(given.task, given.data)
     for cases_now in rounds(given.task, given.rounds, given.peers):
