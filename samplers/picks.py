@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gnnhet.jit import kernel, prefetch
-from gnnhet.samplers.rng import below, draw, node_key
+from gnnhet.samplers.rng import below, draw, fill_below, node_key
 
 LINEAR_PICKS = 32  # up to here a chosen position is searched one by one, above it in a hash table
 UNIT = 1.0 / (1 << 53)
 _SHIFT11 = np.uint64(11)
-_AHEAD = 64
+_TWO32 = 1 << 32
 
 Ints = npt.NDArray[np.integer[Any]]
 Floats = npt.NDArray[np.float64]
@@ -53,21 +53,22 @@ def pick_uniform(starts: Ints, degrees: Ints, keys: Keys, ends: Ints, positions:
     Bentley and Floyd, 1987, "A sample of brilliance".
     """
     table: Ints = np.empty(0, np.int64)
+    chosen: npt.NDArray[np.int64] = np.empty(LINEAR_PICKS, np.int64)
     for i in range(starts.size):
         start, degree, first = starts[i], degrees[i], np.int64(ends[i])
         count = ends[i + 1] - first
         if count == degree:
             for j in range(degree):
                 positions[first + j] = start + j
-        elif count <= LINEAR_PICKS:
-            key = keys[i]
+        elif count <= LINEAR_PICKS and degree < _TWO32:
+            fill_below(keys[i], degree - count + 1, count, chosen)
             for j in range(count):
-                top = degree - count + j
-                pick = start + below(key, j, top + 1)
                 taken = False
-                for earlier in range(first, first + j):  # no early way out: this runs in wide registers
-                    taken |= positions[earlier] == pick
-                positions[first + j] = start + top if taken else pick
+                for earlier in range(j):  # no early way out: this runs in wide registers
+                    taken |= chosen[earlier] == chosen[j]
+                if taken:
+                    chosen[j] = degree - count + j
+                positions[first + j] = start + chosen[j]
         else:
             table = _room(table, count)
             for j in range(count):

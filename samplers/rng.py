@@ -94,6 +94,27 @@ def below(key: np.uint64, i: int, bound: int) -> Any:
 
 
 @kernel
+def fill_below(key: np.uint64, bound: int, count: int, out: npt.NDArray[np.int64]) -> None:
+    """out[j] = below(key, j, bound + j) for j = 0..count-1, all draws at once: they need not wait for each other.
+
+    Args:
+        key: from `node_key`.
+        bound: 1 or more; bound + count at most 2^32.
+        count: of draws.
+        out: int64, filled.
+    """
+    redrawn: bool | np.bool_ = False
+    for j in range(count):
+        n = np.uint64(bound + j)
+        product = (draw(key, j) >> _S32) * n
+        redrawn |= (product & _LOW32) < n  # only then may a draw have to be repeated
+        out[j] = np.int64(product >> _S32)
+    if redrawn:
+        for j in range(count):
+            out[j] = below(key, j, bound + j)
+
+
+@kernel
 def _fill_keys(base: np.uint64, out: npt.NDArray[np.uint64]) -> None:
     """The key of each position."""
     for i in range(out.size):

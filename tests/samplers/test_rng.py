@@ -36,6 +36,14 @@ def test_below_equals_its_twin(key: int, i: int, bound: int) -> None:
     assert 0 <= got < bound
 
 
+@given(st.integers(0, 2**64 - 1), st.integers(1, 40), st.one_of(st.integers(1, 100), st.integers(2**31, 2**32 - 41)))
+def test_draws_at_once_are_the_draws_one_by_one(key: int, count: int, bound: int) -> None:
+    """Bounds above 2^31 are redrawn about as often as not."""
+    out = np.empty(count, np.int64)
+    rng.fill_below(np.uint64(key), bound, count, out)
+    assert out.tolist() == [naive.below(key, j, bound + j) for j in range(count)]
+
+
 @pytest.mark.parametrize("bound", [3, 1000, 2**31 + 2**30, 2**32 - 1])
 def test_below_is_uniform(bound: int) -> None:
     """At 3 * 2^30 a remainder or a multiply-shift without rejection would favour some numbers by half."""
