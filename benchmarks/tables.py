@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,29 @@ def gather() -> str:
     return lines(header, table)
 
 
+def compilation() -> str:
+    """Seconds to a first batch."""
+    rows = load("compilation")["rows"]
+    shown = []
+    for run in ("first", "second"):
+        seconds = [row["first_batch_s"] for row in rows if row["run"] == run]
+        shown.append([run, f"{statistics.median(seconds):.2f} ({min(seconds):.2f} to {max(seconds):.2f})"])
+    return lines(["run", "seconds (spread)"], shown)
+
+
+def scaling() -> str:
+    """One thread and two."""
+    shown = []
+    for row in load("scaling")["rows"]:
+        low, high = row["ratio_spread"]
+        shown.append([row["way"], row["one"], row["two"], f"{row['ratio']} ({low} to {high})"])
+    return lines(["way", "batches/s, 1 thread", "2 threads", "ratio (spread)"], shown)
+
+
 def table(name: str) -> str:
     """A table of the page by its name."""
-    return gather() if name == "gather" else compared(name)
+    special = {"gather": gather, "compilation": compilation, "scaling": scaling}
+    return special[name]() if name in special else compared(name)
 
 
 def main() -> None:

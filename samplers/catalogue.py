@@ -4,9 +4,10 @@
 `with_edge_ids`; the others' options are those of its function here, all by name, and those of the class that it returns.
 
 `sampler.sample(seeds, epoch, step)` draws one step: a `MiniBatch` of blocks from the neighbour laws, a `Subgraph` from the
-others, which `Subgraph.to_batch(num_layers)` turns into a `MiniBatch`. Seeds are ids, or (node type, ids). A sampler whose
-`steps` is above 0 chooses its nodes itself where the seeds are None. What is drawn is a function of (seed, epoch, step) and
-what is asked for, for any number of threads; `sample` may be called from several at once.
+others, which `Subgraph.to_batch(num_layers)` turns into a `MiniBatch`; a `LinkBatch` from `link`, whose seeds are edges.
+Seeds are ids, or (node type, ids). A sampler whose `steps` is above 0 chooses its nodes itself where the seeds are None. What
+is drawn is a function of (seed, epoch, step) and what is asked for, for any number of threads; `sample` may be called from
+several at once.
 """
 
 import difflib
@@ -18,6 +19,7 @@ from gnnhet.samplers.cluster import ClusterSampler, Parts
 from gnnhet.samplers.edges import Values
 from gnnhet.samplers.hgt_subgraph import HGTSubgraphSampler
 from gnnhet.samplers.induced import InducedSampler
+from gnnhet.samplers.link import LinkSampler
 from gnnhet.samplers.neighbor import Fanouts, NeighborSampler
 from gnnhet.samplers.saint import SaintSampler
 from gnnhet.samplers.shadow import ShadowSampler
@@ -110,6 +112,11 @@ def hgt(graph: Graph, *, num_samples: Sequence[int] | Mapping[str, Sequence[int]
     return HGTSubgraphSampler(graph, num_samples, **options)
 
 
+def link(graph: Graph, *, fanouts: Fanouts, **options: Any) -> LinkSampler:
+    """As `neighbor`, around both ends of seed edges and of keyed negatives; the seeds are edges of `relation`."""
+    return LinkSampler(graph, fanouts, **options)
+
+
 SAMPLERS: dict[str, Callable[..., Any]] = {
     "cluster": cluster,
     "dependent": dependent,
@@ -118,6 +125,7 @@ SAMPLERS: dict[str, Callable[..., Any]] = {
     "hgt": hgt,
     "induced": induced,
     "labor": labor,
+    "link": link,
     "neighbor": neighbor,
     "neighbor_replace": neighbor_replace,
     "saint_edge": saint_edge,

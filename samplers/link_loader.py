@@ -1,6 +1,6 @@
 """`LinkLoader`: mini-batches of edges with negatives, made ahead by threads, handed out in strict order."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace as with_changes
 from typing import Any
 
@@ -11,15 +11,14 @@ from torch import Tensor
 
 from gnnhet.datasets.raw import Relation
 from gnnhet.errors import SeedError, SpecError
-from gnnhet.samplers.buffers import BufferPool
 from gnnhet.samplers.link import Edges, LinkBatch, LinkSampler
-from gnnhet.samplers.loader import NeighborLoader
+from gnnhet.samplers.loader import Loader, pool_of
 from gnnhet.samplers.neighbor import Fanouts
 from gnnhet.samplers.shares import share_bounds
 from gnnhet.storage.graph import Graph
 
 
-class LinkLoader(NeighborLoader):
+class LinkLoader(Loader[LinkBatch]):
     """Iterates over LinkBatches of an epoch; each `for` is the next epoch.
 
     Order, threads, memory, errors and positions are those of `NeighborLoader`: step k of epoch e is the same set of edges
@@ -78,11 +77,8 @@ class LinkLoader(NeighborLoader):
             raise SpecError("pool must be left out: a loader has one of its own")
         super().__init__(
             graph,
-            fanouts,
             batch_size,
-            (graph.node_types[0], np.empty(0, np.int64)),  # the sampler below draws from edges instead
             shuffle=shuffle,
-            seed=seed,
             threads=threads,
             prefetch=prefetch,
             share=share,
@@ -90,8 +86,7 @@ class LinkLoader(NeighborLoader):
             pinned=pinned,
             timeout_s=timeout_s,
         )
-        arrays = 3 * len(graph.relations) * self.sampler.num_layers + 2 * len(graph.node_types)
-        pool = BufferPool(most=(threads + prefetch + 2) * arrays)
+        pool = pool_of(graph, fanouts, threads + prefetch + 2)
         self.links = LinkSampler(graph, fanouts, relation, seed=seed, pool=pool, **options)
         self.sampler, self.seed_type = self.links.neighbors, self.links.relation[0]
         if edges is None:
@@ -105,12 +100,7 @@ class LinkLoader(NeighborLoader):
         if self.seed_time is not None and self.seed_time.shape != self.seeds.shape:
             raise SeedError(f"seed_time must be one number an edge, {self.seeds.size}, got shape {self.seed_time.shape}")
 
-    def __iter__(self) -> Iterator[LinkBatch]:  # type: ignore[override]
-        """The batches from the current position to the end of its epoch."""
-        made: Iterator[Any] = super().__iter__()
-        return made
-
-    def make(self, places: Any, epoch: int, step: int) -> LinkBatch:  # type: ignore[override]
+    def make(self, places: Any, epoch: int, step: int) -> LinkBatch:
         """Sample and gather this rank's part of one step.
 
         Args:
@@ -123,9 +113,7 @@ class LinkLoader(NeighborLoader):
         own = places[first:last]
         times = None if self.seed_time is None else self.seed_time[own]
         links = self.links.sample(self._edges(own), epoch, step, seed_time=times, offset=first, whole=self._edges(places))
-        features: dict[str, dict[str, Tensor]] = {}
-        for node_type, name in self._gathered:
-            features.setdefault(node_type, {})[name] = self._gather(node_type, name, links.batch.input_of[node_type])
+        features = self._features(links.batch.input_of)
         batch = with_changes(links.batch, features=features, num_labelled=links.num_examples)
         return with_changes(links, batch=batch, places=torch.from_numpy(np.array(own, np.int64)))
 

@@ -246,10 +246,6 @@ class NeighborLoader(Loader[MiniBatch]):
             pinned=pinned,
             timeout_s=timeout_s,
         )
-        in_flight = threads + prefetch + 2
-        arrays = 3 * len(graph.relations) * len(
-            next(iter(fanouts.values()), ()) if isinstance(fanouts, Mapping) else fanouts
-        ) + 2 * len(graph.node_types)
         self.sampler = NeighborSampler(
             graph,
             fanouts,
@@ -263,7 +259,7 @@ class NeighborLoader(Loader[MiniBatch]):
             dependent_layers=dependent_layers,
             with_degrees=with_degrees,
             with_edge_ids=with_edge_ids,
-            pool=BufferPool(most=in_flight * arrays),
+            pool=pool_of(graph, fanouts, threads + prefetch + 2),
         )
         given = graph.split_ids(graph.target_type, "train") if seeds is None else seeds
         if seeds is None:
@@ -287,3 +283,9 @@ class NeighborLoader(Loader[MiniBatch]):
         batch = self.sampler.sample((self.seed_type, everyone[first:last]), epoch, step, seed_time=times)
         labels, num_labelled = self._labels(self.seed_type, batch.seeds, everyone)
         return with_changes(batch, features=self._features(batch.input_of), y=labels, num_labelled=num_labelled)
+
+
+def pool_of(graph: Graph, fanouts: Fanouts, batches: int) -> BufferPool:
+    """A pool with room for all arrays of blocks of so many batches."""
+    layers = len(next(iter(fanouts.values()), ()) if isinstance(fanouts, Mapping) else fanouts)
+    return BufferPool(most=batches * (3 * layers * len(graph.relations) + 2 * len(graph.node_types)))

@@ -10,8 +10,7 @@ from gnnhet.jit import copy_1, copy_4, copy_8, copy_16, copy_32, copy_64, frozen
 
 _LINE = 64  # bytes the processor moves at once
 _AHEAD = 16  # rows on their way from memory while one is copied
-_LONG = 1024  # bytes; in shorter rows the processor itself brings what follows the first line
-_LEAD = 512  # bytes to ask for of a long row
+_LONG = 512  # bytes; of shorter rows the first and the last line are asked for, of longer ones as many from the first on
 _STREAMED = 2048  # bytes; from here on copies go past the caches
 
 Bytes = npt.NDArray[np.uint8]
@@ -38,8 +37,10 @@ def gather_rows(rows: npt.NDArray[Any], ids: npt.NDArray[np.int64], out: npt.NDA
         source, target = rows.reshape(-1).view(np.uint8), out.reshape(-1).view(np.uint8)
         if row_bytes in (16, 32, 64):
             _copy_short_rows(frozen(source), frozen(ids), target, row_bytes)
+        elif row_bytes < _LONG:
+            _copy_rows(frozen(source), frozen(ids), target, row_bytes)
         else:
-            _copy_rows(frozen(source), frozen(ids), target, row_bytes, -target.ctypes.data % _LINE)
+            _copy_long_rows(frozen(source), frozen(ids), target, row_bytes, -target.ctypes.data % _LINE)
 
 
 @kernel
@@ -74,31 +75,47 @@ def _copy_short_rows(rows: Bytes, ids: npt.NDArray[np.int64], out: Bytes, size: 
 
 
 @kernel
-def _copy_rows(rows: Bytes, ids: npt.NDArray[np.int64], out: Bytes, size: int, skew: int) -> None:
-    """Copy rows of `size` bytes; ids are in range.
+def _copy_rows(rows: Bytes, ids: npt.NDArray[np.int64], out: Bytes, size: int) -> None:
+    """Copy rows of `size` bytes, fewer than `_LONG`; ids are in range."""
+    last = ids.size - 1
+    for i in range(ids.size):
+        coming = ids[min(i + _AHEAD, last)] * size
+        prefetch(rows, coming)
+        prefetch(rows, coming + size - 1)
+        if size >= _LINE:
+            _copy_lines(rows, ids[i] * size, out, i * size, size)
+        else:
+            _copy_part(rows, ids[i] * size, out, i * size, size)
+
+
+@kernel
+def _copy_long_rows(rows: Bytes, ids: npt.NDArray[np.int64], out: Bytes, size: int, skew: int) -> None:
+    """Copy rows of `size` bytes, `_LONG` or more; ids are in range.
 
     Args:
         rows: uint8 [count * size].
         ids: int64 [n].
         out: uint8 [n * size], filled.
-        size: bytes of a row, 1 or more.
+        size: bytes of a row.
         skew: where in `out` the first whole line begins.
     """
-    lead = _LEAD if size >= _LONG else 1
     last = ids.size - 1
     for i in range(ids.size):
         coming = ids[min(i + _AHEAD, last)] * size
-        for k in range(0, lead, _LINE):
+        for k in range(0, _LONG, _LINE):
             prefetch(rows, coming + k)
-        come, to = ids[i] * size, i * size
         if size >= _STREAMED:
-            _stream_row(rows, come, out, to, size, (skew - to) % _LINE)
-        elif size >= _LINE:
-            for k in range(0, size - _LINE, _LINE):
-                copy_64(out, to + k, rows, come + k)
-            copy_64(out, to + size - _LINE, rows, come + size - _LINE)  # laps over the one before: no tail to branch for
+            _stream_row(rows, ids[i] * size, out, i * size, size, (skew - i * size) % _LINE)
         else:
-            _copy_part(rows, come, out, to, size)
+            _copy_lines(rows, ids[i] * size, out, i * size, size)
+
+
+@kernel
+def _copy_lines(rows: Bytes, come: int, out: Bytes, to: int, size: int) -> None:
+    """Copy 64 bytes or more."""
+    for k in range(0, size - _LINE, _LINE):
+        copy_64(out, to + k, rows, come + k)
+    copy_64(out, to + size - _LINE, rows, come + size - _LINE)  # laps over the one before: no tail to branch for
 
 
 @kernel

@@ -40,6 +40,8 @@ def options_of(name: str, graph: Graph) -> dict[str, Any]:
     if name == "induced":
         return {}
     extra: dict[str, Any] = {"fanouts": [4, 3]}
+    if name == "link":
+        extra["relation"] = next(r for r in graph.relations if r[1] == "to")
     if name == "weighted":
         extra["weight"] = {r: np.arange(count) % 3 for r, count in graph.num_edges.items()}
     if name.startswith("temporal"):
@@ -53,6 +55,8 @@ def made(name: str, graph: Graph, **more: Any) -> Any:
 
 def drawn(name: str, sampler: Any, step: int) -> Any:
     seeds = (sampler.graph.target_type, SEEDS)
+    if name == "link":
+        return sampler.sample(np.arange(0, 60, 3), 1, step).batch
     if name.startswith("temporal"):
         return sampler.sample(seeds, 1, step, seed_time=np.arange(SEEDS.size) + 10)
     return sampler.sample(None if getattr(sampler, "steps", 0) else seeds, 1, step)
