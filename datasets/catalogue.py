@@ -1,10 +1,12 @@
 """Graphs by the words a person types."""
 
 import difflib
+import importlib
 from collections.abc import Callable
 
 from gnnhet.datasets import communities, named, npz_bundle, planetoid, pyg, rdf, rmat, wordnet
 from gnnhet.datasets.raw import RawGraph
+from gnnhet.datasets.source import Source, of_raw, to_raw
 from gnnhet.errors import SpecError
 
 READERS: dict[str, Callable[[str], RawGraph]] = {
@@ -12,6 +14,11 @@ READERS: dict[str, Callable[[str], RawGraph]] = {
     "planetoid": planetoid.read,
     "pyg": pyg.read,
     "rdf": rdf.read,
+}
+STREAMS = {  # read in pieces by `source(path, **options)` of a module that is imported when it is asked for
+    "graphbolt": "gnnhet.datasets.graphbolt",
+    "ogb": "gnnhet.datasets.ogb",
+    "tables": "gnnhet.datasets.tables",
 }
 GENERATORS: dict[str, Callable[[int, int], RawGraph]] = {"communities": communities.generate, "rmat": rmat.generate}
 _SIZES = {"communities": "NODES:EDGES", "rmat": "SCALE:EDGES"}
@@ -22,8 +29,8 @@ def read(spec: str, root: str | None = None) -> RawGraph:
     """Read or make a graph.
 
     Args:
-        spec: a name (`wordnet`, `cora`, `ogbn-products`), `READER:PATH` (`planetoid:DIR`, `npz:FILE`, `rdf:DIR`, `pyg:FILE`),
-            or a generator (`rmat:SCALE:EDGES`, `communities:NODES:EDGES`).
+        spec: a name (`wordnet`, `cora`, `ogbn-products`), `READER:PATH` (`planetoid:DIR`, `npz:FILE`, `rdf:DIR`, `pyg:FILE`,
+            `ogb:DIR`, `graphbolt:DIR`, `tables:DIR`), or a generator (`rmat:SCALE:EDGES`, `communities:NODES:EDGES`).
         root: where raw files of named sets lie or go; by default `data`.
 
     Raises:
@@ -33,6 +40,8 @@ def read(spec: str, root: str | None = None) -> RawGraph:
     kind, colon, rest = spec.partition(":")
     if colon and kind in READERS:
         return READERS[kind](rest)
+    if colon and kind in STREAMS:
+        return to_raw(source(spec))
     if colon and kind in GENERATORS:
         try:
             return GENERATORS[kind](*_two_sizes(kind, rest))
@@ -42,11 +51,28 @@ def read(spec: str, root: str | None = None) -> RawGraph:
         return wordnet.read()
     if spec in named.READERS:
         return named.READERS[spec](spec, root)
-    known = [f"{name}:PATH" for name in READERS] + [f"{name}:{_SIZES[name]}" for name in GENERATORS]
+    known = [f"{name}:PATH" for name in sorted([*READERS, *STREAMS])] + [f"{name}:{_SIZES[name]}" for name in GENERATORS]
     names = ["wordnet", *named.READERS]
-    near = difflib.get_close_matches(kind, [*names, *READERS, *GENERATORS], 1)
+    near = difflib.get_close_matches(kind, [*names, *READERS, *STREAMS, *GENERATORS], 1)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise SpecError(f"a graph must be a folder, one of {', '.join(names)}, or {', '.join(known)}, got {spec!r}{hint}")
+
+
+def source(spec: str, root: str | None = None, **options: object) -> Source:
+    """A graph to be ingested, in pieces where its reader can: arguments and errors are those of `read`.
+
+    Args:
+        spec: as `read` takes it.
+        root: as `read` takes it.
+        options: of the reader, where it reads in pieces.
+    """
+    kind, colon, rest = spec.partition(":")
+    if colon and kind in STREAMS:
+        made: Source = importlib.import_module(STREAMS[kind]).source(rest, **options)
+        return made
+    if colon and kind == "rmat":
+        return rmat.source(*_two_sizes(kind, rest))
+    return of_raw(read(spec, root))
 
 
 def _two_sizes(kind: str, text: str) -> tuple[int, int]:
