@@ -136,7 +136,7 @@ def lay_tables(trees: Ints, size: int, first_slot: Ints) -> int:
     if trees.size:
         for i in range(size):
             first_slot[trees[i] + 1] += 1
-    else:
+    elif first_slot.size > 1:  # without roots there is no tree at all
         first_slot[1] = size
     for tree in range(first_slot.size - 1):
         slots = 2
