@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gnnhet.jit import kernel
+from gnnhet.mixing import GOLDEN
+from gnnhet.mixing import mix as mix
+from gnnhet.mixing import stream as stream
 
-_MASK = (1 << 64) - 1
-_GOLDEN = 0x9E3779B97F4A7C15
 _STEP = np.uint64(0xD1342543DE82EF95)  # odd: spreads the draws of a key
-_NODE = np.uint64(_GOLDEN)  # odd: spreads the nodes of a stream
-_M1, _M2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32)
+_NODE = np.uint64(GOLDEN)  # odd: spreads the nodes of a stream
+_S32 = np.uint64(32)
 _LOW32 = np.uint64(0xFFFFFFFF)
 _TWO32 = np.uint64(1 << 32)
 _ONE = np.uint64(1)
@@ -26,32 +26,6 @@ _ONE = np.uint64(1)
 # What a stream is for, beside the layers and relations, which are small numbers.
 ORDER, DROPOUT, SOURCES, ANY_LAYER, TREES, NEGATIVES = (1 << bit for bit in range(32, 38))
 WALKS, ROOTS, PRESAMPLES, PARTS = (1 << bit for bit in range(40, 44))
-
-
-def stream(*parts: int) -> np.uint64:
-    """One 64-bit number from the integers that say what a stream of draws is for.
-
-    The same parts give the same number on any machine, thread and day.
-    """
-    state = 0
-    for part in parts:
-        state = _mix_int(((state + _GOLDEN) & _MASK) ^ (part & _MASK))
-    return np.uint64(state)
-
-
-def _mix_int(z: int) -> int:
-    """The mixer on Python integers."""
-    z = ((z ^ (z >> 30)) * int(_M1)) & _MASK
-    z = ((z ^ (z >> 27)) * int(_M2)) & _MASK
-    return z ^ (z >> 31)
-
-
-@kernel
-def mix(z: np.uint64) -> np.uint64:
-    """The mixer: a bijection of 64-bit numbers in which every input bit reaches every output bit."""
-    z = (z ^ (z >> _S30)) * _M1
-    z = (z ^ (z >> _S27)) * _M2
-    return z ^ (z >> _S31)
 
 
 @kernel

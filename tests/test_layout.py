@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = [
     {"errors"},
     {"jit", "config"},
+    {"mixing"},
     {"datasets"},
     {"storage"},
     {"samplers"},

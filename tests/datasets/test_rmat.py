@@ -2,6 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import naive
 from tests.datasets.refusals import refused
 
 from gnnhet.datasets import rmat
@@ -24,13 +25,43 @@ def test_sizes_are_exact_and_the_seed_decides() -> None:
     Graph.from_raw(raw)
 
 
-def test_several_chunks_have_no_seam(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rmat, "_CHUNK", 100)
-    src, dst = rmat.generate(12, 1050).edges[HOMOGENEOUS]
-    assert src.size == 1050
-    assert not np.array_equal(src[:100], src[100:200])
-    assert np.count_nonzero(src[1000:]) > 0
-    assert np.count_nonzero(dst[1000:]) > 0
+@pytest.mark.parametrize("most", [1, 100, 1024, 1050, 5000])
+def test_pieces_are_the_same_graph(most: int) -> None:
+    whole = rmat.generate(13, 2100).edges[HOMOGENEOUS]
+    pieces = list(rmat.source(13, 2100).edges[HOMOGENEOUS].read(most))
+    assert all(piece.src.size <= most for piece in pieces)
+    assert np.array_equal(np.concatenate([piece.src for piece in pieces]), whole[0])
+    assert np.array_equal(np.concatenate([piece.dst for piece in pieces]), whole[1])
+
+
+@pytest.mark.parametrize("scale", [1, 3, 4, 5, 31])
+def test_equals_its_twin(scale: int) -> None:
+    a, b, c, seed = 0.5, 0.3, 0.15, 7
+    groups = -(-scale // 4)
+    odd = [naive.stream(seed, scale, groups + turn) | 1 for turn in range(3)]
+    bounds = [round(65536 * share) for share in (a, a + b, a + b + c)]
+
+    def shuffled(x: int) -> int:
+        for number in odd:
+            x = (x * number + (number >> 32)) % (1 << scale)
+            x ^= x >> ((scale + 1) // 2)
+        return x
+
+    src, dst = rmat.generate(scale, 1030, seed, a, b, c).edges[HOMOGENEOUS]
+    for i in (0, 1, 2, 1023, 1024, 1029):
+        u = v = 0
+        for level in range(scale):
+            bits = naive.mix((naive.stream(seed, scale, level // 4) + i * 0x9E3779B97F4A7C15) % (1 << 64))
+            draw = bits >> (16 * (level % 4)) & 0xFFFF
+            quadrant = sum(draw >= bound for bound in bounds)
+            u, v = 2 * u + (quadrant >= 2), 2 * v + (quadrant % 2)
+        assert (src[i], dst[i]) == (shuffled(u), shuffled(v))
+
+
+@pytest.mark.parametrize("scale", [1, 2, 7, 12])
+def test_ids_are_shuffled_one_to_one(scale: int) -> None:
+    src, dst = rmat.generate(scale, 40 << scale, 0, 0.25, 0.25, 0.25).edges[HOMOGENEOUS]
+    assert np.unique(np.concatenate([src, dst])).size == 1 << scale
 
 
 def test_degrees_are_skewed_and_hubs_have_any_id() -> None:
