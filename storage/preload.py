@@ -70,7 +70,7 @@ def _read(path: Path, out: npt.NDArray[Any], pool: ThreadPoolExecutor) -> None:
             raise FormatError(
                 f"{path} must hold {out.dtype} {out.shape} as when it was opened, got {dtype} {shape}: open it anew"
             )
-        bytes_of = memoryview(out.view(np.uint8))
+        bytes_of = out.view(np.uint8).data
 
         def fill(first: int) -> None:
             last = min(first + _PIECE, bytes_of.nbytes)
