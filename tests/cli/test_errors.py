@@ -217,4 +217,5 @@ def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
-    assert (done.returncode, done.stderr) == (141, "")
+    said = [line for line in done.stderr.splitlines() if not line.startswith("compiling kernels")]  # on a machine's first run
+    assert (done.returncode, said) == (141, [])
