@@ -2,11 +2,10 @@
 
 Arrays are written under names that hold their checksum, then `graph.json`, which names them, is replaced in one rename:
 that rename is the moment a save happens. A save killed before it leaves the old graph, after it the new one; files
-nobody names are removed by the next save.
+nobody names are removed by the next save. One writer at a time (`lock.py`); readers wait for nobody.
 """
 
 import contextlib
-import json
 import os
 import re
 from dataclasses import dataclass
@@ -23,23 +22,31 @@ from gnnhet.errors import FormatError
 from gnnhet.jit import frozen
 from gnnhet.storage.csc import Csc, index_dtype
 from gnnhet.storage.features import FeatureStore, Owner, Rows
+from gnnhet.storage.index import ARRAYS as ARRAYS
+from gnnhet.storage.index import FORMAT, owner_of, revision
+from gnnhet.storage.index import INDEX as INDEX
+from gnnhet.storage.index import VERSION as VERSION
+from gnnhet.storage.index import array_entries as array_entries
+from gnnhet.storage.index import array_path as array_path
+from gnnhet.storage.index import read_index as read_index
+from gnnhet.storage.lock import LOCK, changing, litter, publish
 
-FORMAT = "gnnhet-graph"
-VERSION = 1
-INDEX = "graph.json"
-ARRAYS = "arrays"
-_WRITTEN = re.compile(r"(edges|feature)\d{3,}\..+-[0-9a-f]{8}\.npy|\.(edges|feature)\d{3,}\..+\.\d+\.part")
-_ENTRY = {"file", "dtype", "shape", "bytes", "xxh3_128"}
+_RETRIES = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """What a graph folder holds."""
+    """What a graph folder holds.
+
+    Attributes:
+        index: the parsed `graph.json` that it was read from, None before it is written.
+    """
 
     relations: dict[Relation, Csc]
     num_nodes: dict[str, int]
     features: FeatureStore
     name: str = ""
+    index: dict[str, Any] | None = None
 
 
 def write(folder: Path, stored: Stored) -> None:
@@ -47,28 +54,24 @@ def write(folder: Path, stored: Stored) -> None:
 
     Raises:
         FormatError: the folder holds something else.
+        WaitError: another process writes it, longer than `lock.WAIT_SECONDS`.
     """
-    if folder.exists() and not _ours(folder):
-        raise FormatError(f"a graph is saved into a new, empty or graph folder, got {folder}: choose another path")
+    refuse_other(folder)
     made = not folder.exists()
     arrays = folder / ARRAYS
     arrays.mkdir(parents=True, exist_ok=True)
-    before = {path for path in _litter(folder) if path.suffix == ".npy"}
     try:
-        document = _write_arrays(arrays, stored)
-        _replace(folder / INDEX, json.dumps(document, indent=1).encode())
+        with changing(folder):
+            refuse_other(folder)  # also what came while it waited
+            document = _write_arrays(arrays, stored)
+            document["revision"] = revision(read_index(folder)) + 1 if (folder / INDEX).exists() else 1
+            publish(folder, document)
     except BaseException:
-        for path in _litter(folder) - before:  # what was there still opens, and nothing half is left
-            path.unlink(missing_ok=True)
         if made:
             for emptied in (arrays, folder):
                 with contextlib.suppress(OSError):  # another process has put something there: its own
                     emptied.rmdir()
         raise
-    named = {entry["file"] for entry in array_entries(document)}
-    for path in _litter(folder):
-        if f"{ARRAYS}/{path.name}" not in named:
-            path.unlink(missing_ok=True)
 
 
 def read(folder: Path) -> Stored:
@@ -77,7 +80,18 @@ def read(folder: Path) -> Stored:
     Raises:
         FormatError: no graph, a newer format, or a file that is missing, truncated or unlike its description.
     """
-    document = read_index(folder)
+    for _ in range(_RETRIES):
+        document = read_index(folder)
+        try:
+            return _map(folder, document)
+        except FormatError:
+            if read_index(folder) == document:
+                raise  # else a writer has just replaced it, and removed what the old one named
+    return _map(folder, read_index(folder))
+
+
+def _map(folder: Path, document: dict[str, Any]) -> Stored:
+    """Map what a document names."""
     try:
         num_nodes = {str(entry["type"]): int(entry["count"]) for entry in document["node_types"]}
         relations: dict[Relation, Csc] = {}
@@ -86,7 +100,7 @@ def read(folder: Path) -> Stored:
             relations[relation] = _read_csc(folder, relation, entry, num_nodes)
         features = FeatureStore()
         for entry in document["features"]:
-            owner = _owner(entry["of"])
+            owner = owner_of(entry)
             rows = _read_rows(folder, entry["array"])
             count = num_nodes[owner] if isinstance(owner, str) else relations[owner].num_edges
             if rows.array.shape[0] != count:
@@ -94,63 +108,14 @@ def read(folder: Path) -> Stored:
                     f"{folder / INDEX}: `{entry['name']}` of {owner} must have {count} rows, got {rows.array.shape[0]}"
                 )
             features.hold(owner, str(entry["name"]), rows)
-        return Stored(relations=relations, num_nodes=num_nodes, features=features, name=str(document.get("name", "")))
+        name = str(document.get("name", ""))
+        return Stored(relations=relations, num_nodes=num_nodes, features=features, name=name, index=document)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, FormatError):
             raise
         raise FormatError(
             f"{folder / INDEX} must describe a graph as FORMAT.md says, got a broken entry ({error!r}): save it again"
         ) from error
-
-
-def read_index(folder: Path) -> dict[str, Any]:
-    """The parsed `graph.json`, its format and version checked.
-
-    Raises:
-        FormatError: absent, unreadable, another format, or newer than this version reads.
-    """
-    path = folder / INDEX
-    try:
-        document = json.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        raise FormatError(f"a graph folder holds {INDEX}, got none at {folder}: save or ingest a graph there first") from None
-    except (OSError, ValueError) as error:
-        raise FormatError(f"{path} must be readable JSON, got {error}: save the graph again") from error
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise FormatError(f'{path} must say "format": "{FORMAT}": it is not a graph of ours')
-    version = document.get("version")
-    if not isinstance(version, int) or version > VERSION:
-        raise FormatError(f"{path} must be of format version {VERSION} or older, got {version}: update gnnhet to read it")
-    return document
-
-
-def array_entries(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The description of every array file that `graph.json` names.
-
-    Raises:
-        FormatError: an entry lacks a part.
-    """
-    try:
-        entries = [array for relation in document["relations"] for array in relation["arrays"].values()]
-        entries += [entry["array"] for entry in document["features"]]
-        for entry in entries:
-            if missing := _ENTRY - set(entry):
-                raise KeyError(*sorted(missing))
-        return entries
-    except (KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"{INDEX} must describe arrays as FORMAT.md says, got a broken entry ({error!r})") from error
-
-
-def array_path(folder: Path, entry: dict[str, Any]) -> Path:
-    """Where an array lies; a name that leaves the folder is refused.
-
-    Raises:
-        FormatError: the name is not a plain file name under `arrays/`.
-    """
-    name = str(entry["file"])
-    if not re.fullmatch(rf"{ARRAYS}/[A-Za-z0-9_.-]+\.npy", name):
-        raise FormatError(f"files of a graph must lie in its {ARRAYS}/ folder, got {name!r}")
-    return folder / name
 
 
 def map_array(folder: Path, entry: dict[str, Any]) -> npt.NDArray[Any]:
@@ -207,14 +172,6 @@ def _read_rows(folder: Path, entry: dict[str, Any]) -> Rows:
     return Rows(array=map_array(folder, entry), dtype=dtype)
 
 
-def _owner(value: object) -> Owner:
-    """A node type, or a relation from its list of three."""
-    if isinstance(value, list):
-        source, name, destination = value
-        return str(source), str(name), str(destination)
-    return str(value)
-
-
 def _write_arrays(arrays: Path, stored: Stored) -> dict[str, Any]:
     """Write every array, and return the document that names them."""
     relations = []
@@ -226,18 +183,23 @@ def _write_arrays(arrays: Path, stored: Stored) -> dict[str, Any]:
         relations.append({"source": source, "name": name, "destination": destination, "count": part.num_edges, "arrays": files})
     features = []
     for number, (owner, name, rows) in enumerate(stored.features):
-        owner_slug = _slug(owner) if isinstance(owner, str) else ".".join(map(_slug, owner))
-        entry = _write_array(arrays, f"feature{number:03d}.{owner_slug}.{_slug(name)}", rows.array)
+        entry = _write_array(arrays, feature_stem(number, owner, name), rows.array)
         entry["dtype"] = str(rows.dtype).removeprefix("torch.")
         features.append({"of": owner if isinstance(owner, str) else list(owner), "name": name, "array": entry})
     return {
         "format": FORMAT,
         "version": VERSION,
+        "revision": 1,
         "name": stored.name,
         "node_types": [{"type": node_type, "count": count} for node_type, count in stored.num_nodes.items()],
         "relations": relations,
         "features": features,
     }
+
+
+def feature_stem(number: int, owner: Owner, name: str) -> str:
+    """The beginning of a feature's file name."""
+    return f"feature{number:03d}.{_slug(owner) if isinstance(owner, str) else '.'.join(map(_slug, owner))}.{_slug(name)}"
 
 
 def _write_array(arrays: Path, stem: str, array: npt.NDArray[Any]) -> dict[str, Any]:
@@ -273,25 +235,14 @@ class _HashingFile:
         return self._file.write(data)
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Put `data` at `path` in one step that survives a power cut: write beside, fsync, rename, fsync the folders."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with beside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    _sync_folder(path.parent / ARRAYS)
-    beside.replace(path)
-    _sync_folder(path.parent)
+def refuse_other(folder: Path) -> None:
+    """Refuse a folder that is neither new nor empty nor a graph's.
 
-
-def _sync_folder(folder: Path) -> None:
-    """Make renames in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    Raises:
+        FormatError: it holds something else, or another program's graph.json.
+    """
+    if folder.exists() and not _ours(folder):
+        raise FormatError(f"a graph is saved into a new, empty or graph folder, got {folder}: choose another path")
 
 
 def _ours(folder: Path) -> bool:
@@ -303,14 +254,7 @@ def _ours(folder: Path) -> bool:
         return True
     arrays = folder / ARRAYS
     found = set(folder.iterdir()) | (set(arrays.iterdir()) if arrays.is_dir() else set())
-    return found <= _litter(folder) | {arrays}
-
-
-def _litter(folder: Path) -> set[Path]:
-    """Files that saves write, by their names: arrays, and what an interrupted one left beside."""
-    arrays = folder / ARRAYS
-    inside = arrays.iterdir() if arrays.is_dir() else ()
-    return {path for path in inside if _WRITTEN.fullmatch(path.name)} | set(folder.glob(f".{INDEX}.*.part"))
+    return found <= litter(folder) | {arrays, folder / LOCK}
 
 
 def _slug(text: str) -> str:

@@ -1,0 +1,96 @@
+"""`graph.json`: what it may say, and where the files lie that it names."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from gnnhet.errors import FormatError
+from gnnhet.storage.features import Owner
+
+FORMAT = "gnnhet-graph"
+VERSION = 1
+INDEX = "graph.json"
+ARRAYS = "arrays"
+_FILE = {"file", "bytes", "xxh3_128"}
+_ENTRY = _FILE | {"dtype", "shape"}
+
+
+def read_index(folder: Path) -> dict[str, Any]:
+    """The parsed `graph.json`, its format and version checked.
+
+    Raises:
+        FormatError: absent, unreadable, another format, or newer than this version reads.
+    """
+    path = folder / INDEX
+    try:
+        document = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise FormatError(f"a graph folder holds {INDEX}, got none at {folder}: save or ingest a graph there first") from None
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{path} must be readable JSON, got {error}: save the graph again") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise FormatError(f'{path} must say "format": "{FORMAT}": it is not a graph of ours')
+    version = document.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise FormatError(f"{path} must be of format version {VERSION} or older, got {version}: update gnnhet to read it")
+    return document
+
+
+def array_entries(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The description of every array file that `graph.json` names.
+
+    Raises:
+        FormatError: an entry lacks a part.
+    """
+    try:
+        entries = [array for relation in document["relations"] for array in relation["arrays"].values()]
+        for entry in document["features"]:
+            entries += [entry[key] for key in ("array", "scale") if key == "array" or isinstance(entry.get(key), dict)]
+        for entry in entries:
+            if missing := _ENTRY - set(entry):
+                raise KeyError(*sorted(missing))
+        return entries
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FormatError(f"{INDEX} must describe arrays as FORMAT.md says, got a broken entry ({error!r})") from error
+
+
+def file_entries(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The description of every file that `graph.json` names: arrays, then the tables of ids.
+
+    Raises:
+        FormatError: an entry lacks a part.
+    """
+    ids = document.get("ids", {})
+    tables = list(ids.values()) if isinstance(ids, dict) else [ids]
+    for entry in tables:
+        if not isinstance(entry, dict) or not set(entry) >= _FILE:
+            raise FormatError(f"{INDEX} must describe tables of ids as FORMAT.md says, got {entry!r}")
+    return array_entries(document) + tables
+
+
+def array_path(folder: Path, entry: dict[str, Any]) -> Path:
+    """Where an array lies; a name that leaves the folder is refused.
+
+    Raises:
+        FormatError: the name is not a plain file name under `arrays/`.
+    """
+    name = str(entry["file"])
+    if not re.fullmatch(rf"{ARRAYS}/[A-Za-z0-9_.-]+\.npy", name):
+        raise FormatError(f"files of a graph must lie in its {ARRAYS}/ folder, got {name!r}")
+    return folder / name
+
+
+def revision(document: dict[str, Any]) -> int:
+    """How often the graph of a folder was written; 1 where an older writer did not count."""
+    found = document.get("revision", 1)
+    return found if isinstance(found, int) else 1
+
+
+def owner_of(entry: dict[str, Any]) -> Owner:
+    """The node type, or the relation from its list of three, of a feature's entry."""
+    value = entry["of"]
+    if isinstance(value, list):
+        source, name, destination = value
+        return str(source), str(name), str(destination)
+    return str(value)
