@@ -9,6 +9,8 @@ from gnnhet.errors import SpecError
 
 OPTIMIZERS = ("adagrad", "adam", "adamw", "rmsprop", "sgd")
 SCHEDULES = ("constant", "cosine", "linear")
+EMBEDDINGS = ("dense", "sparse")
+SPARSE_OPTIMIZERS = ("adagrad", "adam", "adamw", "sgd")
 DEFAULT_EPOCHS = 20
 
 _WORDS: dict[tuple[type, ...], str] = {
@@ -20,7 +22,7 @@ _WORDS: dict[tuple[type, ...], str] = {
 _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("hidden", "epochs", "steps", "batch_size", "seed", "early_stop", "eval_every"), (int,)),
     **dict.fromkeys(("dropout", "lr", "weight_decay"), (int, float)),
-    **dict.fromkeys(("model", "optimizer", "schedule", "target"), (str,)),
+    **dict.fromkeys(("model", "optimizer", "schedule", "target", "embeddings"), (str,)),
     "replace": (bool,),
 }
 _MOST = 2**63 - 1  # what torch takes as a seed, and numpy as a size
@@ -47,6 +49,8 @@ class TrainConfig:
         early_stop: stop after so many epochs without a better validation accuracy; None: never.
         eval_every: epochs between evaluations.
         target: node type to predict; None: the one that has labels.
+        embeddings: of node types without features: dense, parameters on every device; sparse, a table in mapped files of
+            which a step updates the rows it reads (moments of the others stay, weight decay spares them).
     """
 
     model: str = "sage"
@@ -65,6 +69,7 @@ class TrainConfig:
     early_stop: int | None = None
     eval_every: int = 1
     target: str | None = None
+    embeddings: str = "dense"
 
     def __post_init__(self) -> None:
         """Hold every field to its rule.
@@ -95,9 +100,11 @@ class TrainConfig:
             raise SpecError(f"dropout must be a probability in [0, 1), got {self.dropout}")
         if not 0 < self.lr < float("inf"):
             raise SpecError(f"lr must be a finite number above 0, got {self.lr}")
-        for name, known in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
+        for name, known in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("embeddings", EMBEDDINGS)):
             if getattr(self, name) not in known:
                 raise SpecError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+        if self.embeddings == "sparse" and self.optimizer not in SPARSE_OPTIMIZERS:
+            raise SpecError(f"sparse embeddings need one of {', '.join(SPARSE_OPTIMIZERS)}, got optimizer {self.optimizer!r}")
 
     def _check_types(self) -> None:
         """Options may come from a file that was edited by hand."""

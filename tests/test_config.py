@@ -30,6 +30,7 @@ configs = st.builds(
     early_stop=st.none() | st.integers(1, 9),
     eval_every=st.integers(1, 9),
     target=st.none() | st.sampled_from(["node", "paper"]),
+    embeddings=st.just("dense"),
 )
 
 
@@ -55,6 +56,8 @@ configs = st.builds(
         ({"lr": float("inf")}, "lr must be a finite number above 0"),
         ({"lr": float("nan")}, "lr must be a finite number above 0"),
         ({"optimizer": "lion"}, "optimizer must be one of adagrad, adam, adamw, rmsprop, sgd, got 'lion'"),
+        ({"embeddings": "thin"}, "embeddings must be one of dense, sparse, got 'thin'"),
+        ({"embeddings": "sparse", "optimizer": "rmsprop"}, "sparse embeddings need one of adagrad, adam, adamw, sgd, got"),
         ({"schedule": "step"}, "schedule must be one of constant, cosine, linear, got 'step'"),
     ],
 )

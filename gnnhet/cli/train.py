@@ -24,6 +24,9 @@ Dropout = Annotated[float | None, typer.Option(help="Probability, before every l
 BatchSize = Annotated[int | None, typer.Option(help="Seeds a step, of all devices together.  [default: 1024]")]
 Seed = Annotated[int | None, typer.Option(help="Of parameters, order, draws and dropout.  [default: 0]")]
 Target = Annotated[str | None, typer.Option(help="Node type to predict.  [default: the one with labels]")]
+Embeddings = Annotated[
+    str | None, typer.Option(help="Of types without features: dense, or sparse (a table on disk).  [default: dense]")
+]
 Devices = Annotated[str | None, typer.Option(metavar="SPEC", help="Such as 'cuda:0;cuda:1;cpu@0.5', or auto.  [default: auto]")]
 
 
@@ -37,6 +40,7 @@ def plan(
     batch_size: BatchSize = None,
     seed: Seed = None,
     target: Target = None,
+    embeddings: Embeddings = None,
     root: Root = None,
     json: AsJson = False,
 ) -> None:
@@ -48,7 +52,15 @@ def plan(
     from gnnhet.storage import load_dataset
 
     loaded = load_dataset(graph, root)
-    options = _given(fanouts=_fanouts(fanouts), hidden=hidden, dropout=dropout, batch_size=batch_size, seed=seed, target=target)
+    options = _given(
+        fanouts=_fanouts(fanouts),
+        hidden=hidden,
+        dropout=dropout,
+        batch_size=batch_size,
+        seed=seed,
+        target=target,
+        embeddings=embeddings,
+    )
     made = make_plan(loaded, model or _usual_model(loaded.homogeneous), devices or "auto", **options)
     if json:
         print_json(made.to_dict())
@@ -79,6 +91,7 @@ def train(
     ] = None,
     eval_every: Annotated[int | None, typer.Option(help="Epochs between evaluations.  [default: 1]")] = None,
     target: Target = None,
+    embeddings: Embeddings = None,
     threads: Annotated[int, typer.Option(help="Sampler threads a rank.")] = 1,
     strategy: Annotated[str | None, typer.Option(help="How to compute: data_parallel.")] = None,
     plan: Annotated[
@@ -129,6 +142,7 @@ def train(
         early_stop=early_stop,
         eval_every=eval_every,
         target=target,
+        embeddings=embeddings,
     )
     done = run_training(
         loaded,

@@ -33,6 +33,7 @@ class Dimensions:
         hidden: columns between the layers.
         num_layers: blocks of a batch.
         dropout: probability, before every layer.
+        sparse: rows of featureless types come with the batch as `x`, `hidden` columns; else the model has a table of them.
     """
 
     relations: tuple[Relation, ...]
@@ -43,6 +44,7 @@ class Dimensions:
     hidden: int
     num_layers: int
     dropout: float
+    sparse: bool = False
 
     @property
     def node_types(self) -> list[str]:
@@ -71,14 +73,14 @@ class LayeredModel(nn.Module):
     uses_graph: ClassVar[bool] = True
 
     def __init__(self, dims: Dimensions) -> None:
-        """Make the embeddings of featureless node types (hidden columns, Xavier uniform)."""
+        """Make the embeddings of featureless node types (hidden columns, Xavier uniform), unless they are sparse."""
         super().__init__()
         self.dims = dims
         self.num_layers = dims.num_layers
         self.embeddings = nn.ModuleList()
         self._embedding_of: dict[str, int] = {}
         for node_type in dims.node_types:
-            if not dims.widths[node_type] and (self.uses_graph or node_type == dims.target_type):
+            if not dims.sparse and not dims.widths[node_type] and (self.uses_graph or node_type == dims.target_type):
                 table = nn.Embedding(dims.num_nodes[node_type], dims.hidden)
                 nn.init.xavier_uniform_(table.weight)
                 self._embedding_of[node_type] = len(self.embeddings)
@@ -88,7 +90,7 @@ class LayeredModel(nn.Module):
         """Inputs of the first layer.
 
         Args:
-            x: features of the node types that have them, [nodes, ...].
+            x: features, or sparse embeddings, of the node types that have them, [nodes, ...].
             ids: int64 [nodes] of every node type.
 
         Returns:

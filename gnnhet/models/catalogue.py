@@ -31,7 +31,15 @@ def model_class(name: str) -> type[LayeredModel]:
 
 
 def build_model(
-    name: str, graph: Graph, *, hidden: int, num_layers: int, dropout: float, target_type: str, seed: int
+    name: str,
+    graph: Graph,
+    *,
+    hidden: int,
+    num_layers: int,
+    dropout: float,
+    target_type: str,
+    seed: int,
+    sparse_embeddings: bool = False,
 ) -> LayeredModel:
     """A built-in model for a graph, its parameters a function of the seed.
 
@@ -43,6 +51,7 @@ def build_model(
         dropout: probability in [0, 1).
         target_type: node type of the seeds.
         seed: of the initial parameters.
+        sparse_embeddings: whether rows of featureless types come with the batch (`Dimensions.sparse`).
 
     Raises:
         SpecError: no such model, or one that does not fit the graph.
@@ -64,6 +73,7 @@ def build_model(
         hidden=hidden,
         num_layers=num_layers,
         dropout=dropout,
+        sparse=sparse_embeddings,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

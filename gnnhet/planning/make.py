@@ -11,6 +11,7 @@ from gnnhet.devices.limits import available_threads
 from gnnhet.errors import SpecError
 from gnnhet.models import build_model
 from gnnhet.models.catalogue import model_class
+from gnnhet.models.embeddings import embedded_types, with_initial_rows
 from gnnhet.planning.measure import Sizes, measure_cost, sample_sizes
 from gnnhet.planning.plan import DeviceCost, Plan, Predicted
 from gnnhet.planning.shares import equal_finish
@@ -44,6 +45,10 @@ def plan(graph: Graph, model: str | nn.Module = "sage", devices: Any = "auto", *
     if len(chosen) == 1:
         return Plan(strategy="data_parallel", devices=chosen, shares=(1.0,), threads=threads, config=config)
     sizes = sample_sizes(loader)
+    if config.embeddings == "sparse":
+        types = embedded_types(graph, loader.seed_type, getattr(module, "uses_graph", True))
+        whole, small = (with_initial_rows(batch, graph, types, config.hidden) for batch in (sizes.whole, sizes.small))
+        sizes = Sizes(small=small, whole=whole)
     measured: dict[tuple[str, int, int], DeviceCost] = {}
     costs = []
     for device, count in zip(chosen, threads, strict=True):
@@ -80,6 +85,7 @@ def model_for(graph: Graph, config: TrainConfig) -> nn.Module:
         dropout=config.dropout,
         target_type=config.target or graph.target_type,
         seed=config.seed,
+        sparse_embeddings=config.embeddings == "sparse",
     )
 
 

@@ -12,6 +12,7 @@ from gnnhet.datasets.raw import Relation
 from gnnhet.models.base import LayeredModel
 from gnnhet.samplers import Block, NeighborLoader, NeighborSampler
 from gnnhet.storage import Graph
+from gnnhet.training.embeddings import EmbeddingTable
 from gnnhet.training.ranks import Ranks
 
 _CHUNK_NODES = 32_768
@@ -27,6 +28,7 @@ def predict(
     loader: NeighborLoader,
     ranks: Ranks,
     place: torch.device,
+    table: EmbeddingTable | None = None,
 ) -> Tensor:
     """Class scores of nodes, on every rank.
 
@@ -42,6 +44,7 @@ def predict(
         loader: of the run, for fanouts and seed.
         ranks: who share the work.
         place: where the model is.
+        table: sparse embeddings, or None.
 
     Returns:
         floating [nodes, classes], on the CPU.
@@ -51,14 +54,20 @@ def predict(
     try:
         with torch.no_grad():
             if isinstance(model, LayeredModel):
-                return _layer_by_layer(model, graph, node_type, ids, ranks, place)
-            return _by_batches(model, graph, node_type, ids, loader, ranks, place)
+                return _layer_by_layer(model, graph, node_type, ids, ranks, place, table)
+            return _by_batches(model, graph, node_type, ids, loader, ranks, place, table)
     finally:
         model.train(training)
 
 
 def _layer_by_layer(
-    model: LayeredModel, graph: Graph, node_type: str, ids: npt.NDArray[np.int64], ranks: Ranks, place: torch.device
+    model: LayeredModel,
+    graph: Graph,
+    node_type: str,
+    ids: npt.NDArray[np.int64],
+    ranks: Ranks,
+    place: torch.device,
+    table: EmbeddingTable | None,
 ) -> Tensor:
     """All needed nodes through layer 0, then through layer 1, ...; the wanted ones alone through the last."""
     if not model.num_layers:
@@ -66,7 +75,7 @@ def _layer_by_layer(
             ids.size,
             ranks,
             _Chunks(graph, ids, ()),
-            lambda part: _plain_scores(model, graph, node_type, part, place),
+            lambda part: _plain_scores(model, graph, node_type, part, place, table),
         )
     sampler = NeighborSampler(graph, [-1], with_degrees=model.needs_degrees)
     needed = _needed_types(graph.relations, node_type, model.num_layers)
@@ -78,7 +87,7 @@ def _layer_by_layer(
             wanted = ids if last else np.arange(graph.num_nodes[kind])
             into = tuple(relation for relation in graph.relations if relation[2] == kind)
 
-            rows = partial(_layer_rows, model, graph, sampler, number, kind, below if number else None, place)
+            rows = partial(_layer_rows, model, graph, sampler, number, kind, below if number else None, place, table)
             above[kind] = _rows_of(wanted.size, ranks, _Chunks(graph, wanted, into), rows)
         below = above
     return below[node_type]
@@ -92,11 +101,12 @@ def _layer_rows(
     node_type: str,
     below: Mapping[str, Tensor] | None,
     place: torch.device,
+    table: EmbeddingTable | None,
     ids: npt.NDArray[np.int64],
 ) -> Tensor:
     """One layer's rows of some nodes, through the head behind the last layer."""
     block = sampler.sample((node_type, ids)).blocks[0].to(place)
-    out = model.layer(number, block, _inputs(model, graph, block, below, place), None)[node_type]
+    out = model.layer(number, block, _inputs(model, graph, block, below, place, table), None)[node_type]
     return model.head(out, block.src_of[node_type][: ids.size], None) if number == model.num_layers - 1 else out
 
 
@@ -139,20 +149,38 @@ def _rows_of(count: int, ranks: Ranks, chunks: _Chunks, compute: Callable[[npt.N
 
 
 def _inputs(
-    model: LayeredModel, graph: Graph, block: Block, below: Mapping[str, Tensor] | None, place: torch.device
+    model: LayeredModel,
+    graph: Graph,
+    block: Block,
+    below: Mapping[str, Tensor] | None,
+    place: torch.device,
+    table: EmbeddingTable | None,
 ) -> dict[str, Tensor]:
     """What a block's sources bring to its layer: encoded features, or rows of the layer below."""
     if below is not None:
         return {t: rows[block.src_of[t].cpu()].to(place) for t, rows in below.items()}
-    x = {t: graph.features.gather(t, "x", ids.cpu()).to(place) for t, ids in block.src_of.items() if graph.features.has(t, "x")}
-    return model.encode(x, block.src_of)
+    return _encoded(model, graph, block.src_of, table)
 
 
-def _plain_scores(model: LayeredModel, graph: Graph, node_type: str, ids: npt.NDArray[np.int64], place: torch.device) -> Tensor:
+def _encoded(model: LayeredModel, graph: Graph, ids_of: Mapping[str, Tensor], table: EmbeddingTable | None) -> dict[str, Tensor]:
+    """Encoded inputs of nodes, where their ids are."""
+    rows_of = {t: partial(graph.features.gather, t, "x") for t in ids_of if graph.features.has(t, "x")}
+    if table is not None:
+        rows_of |= {t: partial(table.gather, t) for t in table.types if t in ids_of}
+    return model.encode({t: rows(ids_of[t].cpu()).to(ids_of[t].device) for t, rows in rows_of.items()}, ids_of)
+
+
+def _plain_scores(
+    model: LayeredModel,
+    graph: Graph,
+    node_type: str,
+    ids: npt.NDArray[np.int64],
+    place: torch.device,
+    table: EmbeddingTable | None,
+) -> Tensor:
     """Scores of a model without layers over neighbours."""
     nodes = torch.from_numpy(ids).to(place)
-    x = {node_type: graph.features.gather(node_type, "x", ids).to(place)} if graph.features.has(node_type, "x") else {}
-    return model.head(model.encode(x, {node_type: nodes})[node_type], nodes, None)
+    return model.head(_encoded(model, graph, {node_type: nodes}, table)[node_type], nodes, None)
 
 
 def _needed_types(relations: list[Relation], node_type: str, num_layers: int) -> list[set[str]]:
@@ -172,6 +200,7 @@ def _by_batches(
     loader: NeighborLoader,
     ranks: Ranks,
     place: torch.device,
+    table: EmbeddingTable | None,
 ) -> Tensor:
     """Scores by mini-batches, keyed as epoch 0."""
     batches = NeighborLoader(
@@ -184,9 +213,10 @@ def _by_batches(
         seed=loader.sampler.seed,
         with_degrees=loader.sampler.with_degrees,
     )
-    return _rows_of(
-        ids.size,
-        ranks,
-        _Chunks(graph, np.arange(ids.size), (), batches.batch_size),
-        lambda part: model(batches.make(part, 0, 0).to(place)),
-    )
+
+    def scores(part: npt.NDArray[np.int64]) -> Tensor:
+        batch = batches.make(part, 0, 0)
+        found: Tensor = model((batch if table is None else table.attach(batch)).to(place))
+        return found
+
+    return _rows_of(ids.size, ranks, _Chunks(graph, np.arange(ids.size), (), batches.batch_size), scores)

@@ -18,7 +18,8 @@ from gnnhet.report import RunFolder, track
 from gnnhet.samplers import MiniBatch
 from gnnhet.samplers.rng import stream
 from gnnhet.storage import Graph
-from gnnhet.training import checkpoint
+from gnnhet.training import checkpoint, table_files
+from gnnhet.training.embeddings import EmbeddingTable
 from gnnhet.training.evaluate import predict
 from gnnhet.training.metrics import accuracy, macro_f1
 from gnnhet.training.optim import make_optimizer, set_rate
@@ -77,9 +78,11 @@ class Trainer:
         self.throttle = Throttle(self.device)
         self.model = model.to(self.place)
         self.optimizer = make_optimizer(self.config, list(self.model.parameters()))
-        named: str | nn.Module = self.config.model if _built_in(model) else model
         share = (ranks.rank, plan.shares)
-        self.loader = training_loader(graph, self.config, named, share=share, threads=sampler_threads, timeout_s=timeout_s)
+        self.loader = training_loader(graph, self.config, model, share=share, threads=sampler_threads, timeout_s=timeout_s)
+        table = EmbeddingTable(graph, self.config, model, ranks) if self.config.embeddings == "sparse" else None
+        self.table = table if table is not None and table.types else None
+        self._named: dict[str, str] = {}  # checkpoint file to the saved table that it names
         self.total_steps = self.config.total_steps(len(self.loader))
         self.position = Position()
         self._epoch_seconds: list[float] = []
@@ -142,10 +145,14 @@ class Trainer:
         set_rate(self.optimizer, self.config, self.global_step, self.total_steps)
         self.optimizer.zero_grad(set_to_none=True)
         own = 0.0
+        rows_of: dict[str, Tensor] = {}  # leaves: sparse embeddings of this rank's inputs
         if batch.seeds.numel() and batch.num_labelled:
+            batch = batch if self.table is None else self.table.attach(batch)
             started = time.perf_counter()
             moved = batch.to(self.place)
             self.throttle.transfer(batch.feature_bytes, time.perf_counter() - started)
+            if self.table is not None:
+                rows_of = {t: moved.features[t]["x"].requires_grad_() for t in self.table.types if t in moved.input_of}
             with self.throttle.compute():
                 loss = self._loss(moved)
                 torch.autograd.backward(loss)
@@ -158,6 +165,9 @@ class Trainer:
             )
         with self.throttle.compute():
             self.optimizer.step()
+        if self.table is not None:
+            grads_of = {t: torch.zeros_like(rows) if rows.grad is None else rows.grad for t, rows in rows_of.items()}
+            self.table.update(batch.input_of, grads_of, self.optimizer.param_groups[0]["lr"], self.global_step + 1)
         self.throttle.check_memory()
         return loss_sum, stops > 0
 
@@ -185,7 +195,7 @@ class Trainer:
             if self._better(found):
                 at.best = {"epoch": at.epoch, **found}
                 if self.ranks.rank == 0:
-                    checkpoint.save(self.folder.checkpoint / checkpoint.BEST, {"model": self._weights(), "metrics": at.best})
+                    self._write(checkpoint.BEST, {"model": self._weights(), "metrics": at.best})
         if self.ranks.rank == 0:
             self.folder.append(record)
         at.epoch, at.step, at.loss_sum, at.labelled = at.epoch + 1, 0, 0.0, 0
@@ -196,7 +206,8 @@ class Trainer:
         node_type = self.loader.seed_type
         ids = {part: self.graph.split_ids(node_type, part) for part in _SPLITS}
         every = torch.cat([torch.from_numpy(ids[part]) for part in _SPLITS])
-        scores = predict(self.model, self.graph, node_type, every.numpy(), loader=self.loader, ranks=self.ranks, place=self.place)
+        where: dict[str, Any] = {"ranks": self.ranks, "place": self.place, "table": self.table}
+        scores = predict(self.model, self.graph, node_type, every.numpy(), loader=self.loader, **where)
         predicted = scores.argmax(1)
         labels = self.graph.features.gather(node_type, "y", every).long()
         found: dict[str, Any] = {}
@@ -258,15 +269,26 @@ class Trainer:
                 "graph": fingerprint(self.graph),
                 "config": self.config.to_dict(),
             }
-            checkpoint.save(self.folder.checkpoint / checkpoint.LAST, state)
+            self._write(checkpoint.LAST, state)
+
+    def _write(self, name: str, state: dict[str, Any]) -> None:
+        """Write a checkpoint, and before it the table that it names; a table that none names any more is removed."""
+        place = self.folder.checkpoint
+        if self.table is not None:
+            self._named[name] = state["embeddings"] = self.table.save(place, self.global_step)
+        checkpoint.save(place / name, state)
+        if self.table is not None:
+            table_files.remove_others(place, list(self._named.values()))
 
     def _restore(self) -> None:
         """Take up the folder's checkpoint, or make the first one, so that a run can be resumed from its first moment."""
         path = self.folder.checkpoint / checkpoint.LAST
-        if not path.exists():
+        state = checkpoint.load(path) if path.exists() else None
+        if state is None:
+            if self.table is not None:
+                self.table.open(self.folder.path, None)
             self._save()
             return
-        state = checkpoint.load(path)
         if state["graph"] != fingerprint(self.graph):
             raise SpecError(f"a run resumes on the graph it was started on, {state['graph']}, got {fingerprint(self.graph)}")
         try:
@@ -276,6 +298,11 @@ class Trainer:
             reason = " ".join(str(error).split())[:200]
             raise SpecError(f"a run resumes with the model it was started with, got another: {reason}") from error
         self.position = Position(**state["position"])
+        if self.table is not None:
+            self.table.open(self.folder.path, self.folder.checkpoint / state["embeddings"])
+            best = self.folder.checkpoint / checkpoint.BEST
+            for file in (path, best) if best.exists() else (path,):
+                self._named[file.name] = checkpoint.load(file)["embeddings"]
         if self.ranks.rank == 0:
             self.folder.truncate(self.global_step, self.position.epoch)
 
@@ -285,13 +312,6 @@ def fingerprint(graph: Graph) -> str:
     nodes = ", ".join(f"{count} {node_type}" for node_type, count in graph.num_nodes.items())
     edges = ", ".join(f"{count} {'-'.join(relation)}" for relation, count in graph.num_edges.items())
     return f"{nodes}; {edges}"
-
-
-def _built_in(model: nn.Module) -> bool:
-    """Whether a module is one of the catalogue's."""
-    from gnnhet.models import MODELS
-
-    return type(model) in MODELS.values()
 
 
 def _refuse_batch_norm(model: nn.Module, ranks: Ranks) -> None:

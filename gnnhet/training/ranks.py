@@ -66,6 +66,47 @@ class Ranks:
             start += gradient.numel()
         return sums
 
+    def send_rows(self, ids: Tensor, rows: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Send every row to the rank that owns its id: id modulo the number of ranks.
+
+        Args:
+            ids: int64 [n], on the CPU.
+            rows: [n, columns], on the CPU; as many columns and the same dtype on every rank.
+
+        Returns:
+            (ids, rows) that each rank, from 0, has sent to this one.
+
+        Raises:
+            RankError: as `sum_gradients`.
+        """
+        if self.size == 1:
+            return [(ids, rows)]
+        owner = ids % self.size
+        order = owner.argsort(stable=True)
+        sent = owner.bincount(minlength=self.size)
+        try:
+            counts = torch.empty_like(sent)
+            dist.all_to_all_single(counts, sent)
+            came = counts.tolist()
+            their_ids, their_rows = ids.new_empty(sum(came)), rows.new_empty((sum(came), rows.shape[1]))
+            dist.all_to_all_single(their_ids, ids[order], came, sent.tolist())
+            dist.all_to_all_single(their_rows, rows[order], came, sent.tolist())
+        except RuntimeError as error:
+            raise self._lost(error) from error
+        return list(zip(torch.split(their_ids, came), torch.split(their_rows, came), strict=True))
+
+    def barrier(self) -> None:
+        """Wait until every rank is here.
+
+        Raises:
+            RankError: as `sum_gradients`.
+        """
+        if self.size > 1:
+            try:
+                dist.barrier()
+            except RuntimeError as error:
+                raise self._lost(error) from error
+
     def own_part(self, count: int) -> tuple[int, int]:
         """(first, last + 1) of the consecutive part of `count` things that is this rank's, by the shares."""
         return share_bounds(count, self.shares, self.rank)

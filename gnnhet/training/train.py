@@ -126,7 +126,8 @@ def _replaced(plan: Plan, config: TrainConfig) -> Plan:
 def _same_work(one: TrainConfig, other: TrainConfig) -> bool:
     """Whether two runs' steps cost the same."""
     return all(
-        getattr(one, name) == getattr(other, name) for name in ("model", "fanouts", "hidden", "batch_size", "replace", "target")
+        getattr(one, name) == getattr(other, name)
+        for name in ("model", "fanouts", "hidden", "batch_size", "replace", "target", "embeddings")
     )
 
 

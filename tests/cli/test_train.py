@@ -117,6 +117,7 @@ def test_every_option_of_train_reaches_the_config(capsys: Captured) -> None:
         "--early-stop": "5",
         "--eval-every": "2",
         "--target": "node",
+        "--embeddings": "sparse",
     }
     words = [word for pair in options.items() for word in pair]
     done = printed_json(
@@ -166,3 +167,13 @@ def test_a_plan_for_unequal_devices_gives_one_devices_losses(capsys: Captured) -
     assert (two["devices"], two["shares"]) == (["cpu", "cpu@0.5"], [0.75, 0.25])
     one = printed_json(capsys, "train", "g", *SMALL, "--devices", "cpu", "--seed", "6", "--steps", "6", "--run", "one")
     assert two["step_loss"] == pytest.approx(one["step_loss"], rel=1e-4)
+
+
+def test_sparse_embeddings_are_asked_for_by_an_option(capsys: Captured) -> None:
+    done = printed_json(
+        capsys, "train", "t", *SMALL, "--devices", "cpu", "--epochs", "2", "--run", "run", "--embeddings", "sparse"
+    )
+    assert done["config"]["embeddings"] == "sparse"
+    assert list(Path("run/checkpoint").glob("embeddings-*/rows.npy"))
+    text = printed(capsys, "plan", "t", "--devices", "cpu;cpu", *SMALL, "--embeddings", "sparse", "--json")
+    assert Plan.from_json(text).config.embeddings == "sparse"
