@@ -62,13 +62,14 @@ def made_rows(num_nodes: int, columns: int) -> RowStream:
 
 
 def made_source(scale: int, num_edges: int, columns: int, num_seeds: int) -> Source:
-    """The graph with features, classes, and a split of `num_seeds` training nodes."""
+    """The graph with features, classes, and a split of `num_seeds` training nodes that have neighbours."""
     plain = rmat.source(scale, num_edges)
     num_nodes = 1 << scale
     rng = np.random.default_rng(0)
     labels = np.full(num_nodes, -1, np.int8)
     split = np.full(num_nodes, -1, np.int8)
-    seeds = rng.choice(num_nodes, num_seeds, replace=False)
+    first = next(iter(plain.edges[HOMOGENEOUS].read(32 * num_seeds)))
+    seeds = rng.choice(np.unique(first.dst), num_seeds, replace=False)
     labels[seeds], split[seeds] = rng.integers(0, CLASSES, num_seeds), 0
     features = {"x": made_rows(num_nodes, columns), "y": rows_of(labels), "split": rows_of(split)}
     return replace(plain, features={NODE: features})
@@ -159,7 +160,7 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=26)
     parser.add_argument("--edges", type=int, default=1_000_000_000)
     parser.add_argument("--columns", type=int, default=128)
-    parser.add_argument("--hidden", type=int, default=64)
+    parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--torch-threads", type=int, default=2)
