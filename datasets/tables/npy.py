@@ -152,7 +152,7 @@ def _rows(file: NpyFile, name: str) -> RowStream:
     dtype: np.dtype = file.dtype.newbyteorder("=")
     shape = (*file.shape, 1) if name == "x" and len(file.shape) == 1 else file.shape
     if dtype.kind != "f":
-        dtype = {"x": np.dtype(np.float32), "y": np.dtype(np.int64), "split": np.dtype(np.int8)}[name]
+        dtype = np.dtype({"x": "float32", "y": "int64", "split": "int8"}[name])
     if name == "y" and len(shape) == 2 and shape[1] == 1:
         shape = shape[:1]
 
