@@ -6,8 +6,10 @@ nobody names are removed by the next save. One writer at a time (`lock.py`); rea
 """
 
 import contextlib
+import itertools
 import os
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,7 +20,7 @@ import torch
 import xxhash
 
 from gnnhet.datasets.raw import Relation
-from gnnhet.errors import FormatError
+from gnnhet.errors import FormatError, GraphError
 from gnnhet.jit import frozen
 from gnnhet.storage.csc import Csc, index_dtype
 from gnnhet.storage.features import FeatureStore, Owner, Rows
@@ -49,8 +51,8 @@ class Stored:
     index: dict[str, Any] | None = None
 
 
-def write(folder: Path, stored: Stored) -> None:
-    """Write a graph folder, or replace the graph in one.
+def write(folder: Path, stored: Stored) -> dict[str, Any]:
+    """Write a graph folder, or replace the graph in one; its `graph.json`.
 
     Raises:
         FormatError: the folder holds something else.
@@ -66,6 +68,7 @@ def write(folder: Path, stored: Stored) -> None:
             document = _write_arrays(arrays, stored)
             document["revision"] = revision(read_index(folder)) + 1 if (folder / INDEX).exists() else 1
             publish(folder, document)
+            return document
     except BaseException:
         if made:
             for emptied in (arrays, folder):
@@ -204,10 +207,57 @@ def feature_stem(number: int, owner: Owner, name: str) -> str:
 
 def _write_array(arrays: Path, stem: str, array: npt.NDArray[Any]) -> dict[str, Any]:
     """Write one array beside its place, then rename it to a name that holds its checksum."""
+
+    def fill(file: _HashingFile) -> None:
+        np.lib.format.write_array(file, array, allow_pickle=False)  # only .write is used
+
+    return _write_file(arrays, stem, fill, array.dtype.name, list(array.shape))
+
+
+def write_rows(arrays: Path, stem: str, pieces: Iterable[Rows], count: int, what: str) -> dict[str, Any]:
+    """Write a feature that comes in pieces, as `_write_array` does; its entry of `graph.json`.
+
+    Args:
+        arrays: the folder of the graph's arrays.
+        stem: the beginning of the file's name.
+        pieces: of one dtype and width, in order.
+        count: rows in all.
+        what: the feature's name for messages.
+
+    Raises:
+        GraphError: no piece, pieces unlike each other, or another count of rows.
+    """
+    coming = iter(pieces)
+    first = next(coming, None)
+    if first is None:
+        raise GraphError(f"{what} must come in one piece or more, got none")
+    dtype, row = first.array.dtype, first.array.shape[1:]
+
+    def fill(file: _HashingFile) -> None:
+        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (count, *row)}
+        np.lib.format.write_array_header_1_0(file, header)
+        done = 0
+        for rows in itertools.chain([first], coming):
+            if (rows.dtype, rows.array.shape[1:]) != (first.dtype, row):
+                raise GraphError(
+                    f"pieces of {what} must be alike, got {first.dtype} {row} and then {rows.dtype} {rows.array.shape[1:]}"
+                )
+            done += rows.array.shape[0]
+            if done > count:
+                break
+            file.write(rows.array.reshape(-1).view(np.uint8).data)
+        if done != count:
+            raise GraphError(f"{what} must have one row for each of the {count}, got {'more' if done > count else done}")
+
+    return _write_file(arrays, stem, fill, str(first.dtype).removeprefix("torch."), [count, *row])
+
+
+def _write_file(arrays: Path, stem: str, fill: "Callable[[_HashingFile], None]", dtype: str, shape: list[int]) -> dict[str, Any]:
+    """Write a file beside its place, sync it, and rename it to a name that holds its checksum; its entry of `graph.json`."""
     beside = arrays / f".{stem}.{os.getpid()}.part"
     with beside.open("wb") as file:
         hashing = _HashingFile(file)
-        np.lib.format.write_array(hashing, array, allow_pickle=False)  # only .write is used
+        fill(hashing)
         file.flush()
         os.fsync(file.fileno())
     checksum = hashing.digest.hexdigest()
@@ -215,8 +265,8 @@ def _write_array(arrays: Path, stem: str, array: npt.NDArray[Any]) -> dict[str, 
     beside.rename(path)
     return {
         "file": f"{ARRAYS}/{path.name}",
-        "dtype": array.dtype.name,
-        "shape": list(array.shape),
+        "dtype": dtype,
+        "shape": shape,
         "bytes": path.stat().st_size,
         "xxh3_128": checksum,
     }
@@ -229,7 +279,7 @@ class _HashingFile:
         self._file = file
         self.digest = xxhash.xxh3_128()
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         """Write and hash."""
         self.digest.update(data)
         return self._file.write(data)

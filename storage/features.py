@@ -91,6 +91,10 @@ class FeatureStore:
         """Hold rows that were checked when they were stored."""
         self._rows.setdefault(owner, {})[name] = rows
 
+    def drop(self, owner: Owner, name: str) -> None:
+        """Hold an array no longer; one that is not there is none."""
+        self._rows.get(owner, {}).pop(name, None)
+
     def names(self, owner: Owner) -> list[str]:
         """Names of the arrays of a node type or relation, sorted."""
         return sorted(self._rows.get(owner, {}))
