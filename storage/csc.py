@@ -56,8 +56,14 @@ def integers(array: npt.ArrayLike, what: str) -> IntArray:
     return result if result.dtype.kind in "iu" else result.astype(np.int64)
 
 
-def check_ids(ids: IntArray, num_nodes: int, what: str) -> None:
+def check_ids(ids: IntArray, num_nodes: int, what: str, *, first: int = 0) -> None:
     """Refuse ids outside 0..num_nodes-1.
+
+    Args:
+        ids: integers, on one axis.
+        num_nodes: how many there are.
+        what: their name for messages.
+        first: the position of `ids[0]`, where they are a piece of more.
 
     Raises:
         GraphError: naming the first bad position.
@@ -66,8 +72,8 @@ def check_ids(ids: IntArray, num_nodes: int, what: str) -> None:
         return
     low, high = _extent(frozen(ids))
     if low < 0 or high >= num_nodes:
-        first = int(np.flatnonzero((ids < 0) | (ids >= num_nodes))[0])
-        raise GraphError(f"{what} must lie in 0..{num_nodes - 1}, got {int(ids[first])} at position {first}")
+        bad = int(np.flatnonzero((ids < 0) | (ids >= num_nodes))[0])
+        raise GraphError(f"{what} must lie in 0..{num_nodes - 1}, got {int(ids[bad])} at position {first + bad}")
 
 
 def from_csc(
@@ -101,7 +107,7 @@ def from_csc(
     sources = integers(indices, f"indices of {what}")
     if pointers[0] != 0:
         raise GraphError(f"indptr of {what} must start at 0, got {int(pointers[0])}")
-    fall = _first_fall(frozen(pointers))
+    fall = first_fall(frozen(pointers))
     if fall >= 0:
         raise GraphError(
             f"indptr of {what} must never fall, got {int(pointers[fall])} before {int(pointers[fall + 1])} at destination {fall}"
@@ -157,7 +163,7 @@ def _extent(ids: IntArray) -> tuple[int, int]:
 
 
 @kernel
-def _first_fall(indptr: IntArray) -> int:
+def first_fall(indptr: IntArray) -> int:
     """Position of the first entry that is larger than the next, or -1."""
     for i in range(indptr.size - 1):
         if indptr[i] > indptr[i + 1]:

@@ -86,15 +86,19 @@ def read(folder: Path) -> Stored:
     for _ in range(_RETRIES):
         document = read_index(folder)
         try:
-            return _map(folder, document)
+            return map_document(folder, document)
         except FormatError:
             if read_index(folder) == document:
                 raise  # else a writer has just replaced it, and removed what the old one named
-    return _map(folder, read_index(folder))
+    return map_document(folder, read_index(folder))
 
 
-def _map(folder: Path, document: dict[str, Any]) -> Stored:
-    """Map what a document names."""
+def map_document(folder: Path, document: dict[str, Any]) -> Stored:
+    """Map what a `graph.json` names.
+
+    Raises:
+        FormatError: as `read`.
+    """
     try:
         num_nodes = {str(entry["type"]): int(entry["count"]) for entry in document["node_types"]}
         relations: dict[Relation, Csc] = {}

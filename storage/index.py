@@ -50,8 +50,9 @@ def array_entries(document: dict[str, Any]) -> list[dict[str, Any]]:
         for entry in entries:
             if missing := _ENTRY - set(entry):
                 raise KeyError(*sorted(missing))
+            int(entry["bytes"])
         return entries
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(f"{INDEX} must describe arrays as FORMAT.md says, got a broken entry ({error!r})") from error
 
 
@@ -64,7 +65,7 @@ def file_entries(document: dict[str, Any]) -> list[dict[str, Any]]:
     ids = document.get("ids", {})
     tables = list(ids.values()) if isinstance(ids, dict) else [ids]
     for entry in tables:
-        if not isinstance(entry, dict) or not set(entry) >= _FILE:
+        if not isinstance(entry, dict) or not set(entry) >= _FILE or not isinstance(entry["bytes"], int):
             raise FormatError(f"{INDEX} must describe tables of ids as FORMAT.md says, got {entry!r}")
     return array_entries(document) + tables
 
@@ -78,6 +79,18 @@ def array_path(folder: Path, entry: dict[str, Any]) -> Path:
     name = str(entry["file"])
     if not re.fullmatch(rf"{ARRAYS}/[A-Za-z0-9_.-]+\.npy", name):
         raise FormatError(f"files of a graph must lie in its {ARRAYS}/ folder, got {name!r}")
+    return folder / name
+
+
+def table_path(folder: Path, entry: dict[str, Any]) -> Path:
+    """Where a table of ids lies; a name that leaves the folder is refused.
+
+    Raises:
+        FormatError: the name does not lead to a file inside.
+    """
+    name = str(entry["file"])
+    if not re.fullmatch(r"(\w[\w.-]*/)*\w[\w.-]*", name, re.ASCII):
+        raise FormatError(f"files of a graph must lie in its folder, got {name!r}")
     return folder / name
 
 

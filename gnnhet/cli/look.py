@@ -69,9 +69,9 @@ def verify(
     """
     from gnnhet.report import track
     from gnnhet.storage import verify as verify_graph
-    from gnnhet.storage.disk import array_entries, read_index
+    from gnnhet.storage.index import file_entries, read_index
 
-    total = sum(int(entry["bytes"]) for entry in array_entries(read_index(graph)))
+    total = sum(int(entry["bytes"]) for entry in file_entries(read_index(graph)))
     with track(total, "verifying", "bytes", quiet=json) as progress:
         result = verify_graph(graph, progress.advance)
     if json:
