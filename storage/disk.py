@@ -7,25 +7,24 @@ nobody names are removed by the next save. One writer at a time (`lock.py`); rea
 
 import contextlib
 import itertools
-import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-import xxhash
 
 from gnnhet.datasets.raw import Relation
 from gnnhet.errors import FormatError, GraphError
 from gnnhet.jit import frozen
+from gnnhet.storage.arrays import ArrayFile, write_array
 from gnnhet.storage.csc import Csc, index_dtype
 from gnnhet.storage.features import FeatureStore, Owner, Rows
 from gnnhet.storage.index import ARRAYS as ARRAYS
-from gnnhet.storage.index import FORMAT, owner_of, revision
+from gnnhet.storage.index import FORMAT, STAGE, owner_of, revision
 from gnnhet.storage.index import INDEX as INDEX
 from gnnhet.storage.index import VERSION as VERSION
 from gnnhet.storage.index import array_entries as array_entries
@@ -183,14 +182,14 @@ def _write_arrays(arrays: Path, stored: Stored) -> dict[str, Any]:
     """Write every array, and return the document that names them."""
     relations = []
     for number, (relation, part) in enumerate(stored.relations.items()):
-        stem = f"edges{number:03d}.{'.'.join(map(_slug, relation))}"
+        stem = f"edges{number:03d}.{'.'.join(map(slug, relation))}"
         given = {"indptr": part.indptr, "indices": part.indices, "edge_ids": part.edge_ids}
-        files = {key: _write_array(arrays, f"{stem}.{key}", value) for key, value in given.items() if value is not None}
+        files = {key: write_array(arrays, f"{stem}.{key}", value) for key, value in given.items() if value is not None}
         source, name, destination = relation
         relations.append({"source": source, "name": name, "destination": destination, "count": part.num_edges, "arrays": files})
     features = []
     for number, (owner, name, rows) in enumerate(stored.features):
-        entry = _write_array(arrays, feature_stem(number, owner, name), rows.array)
+        entry = write_array(arrays, feature_stem(number, owner, name), rows.array)
         entry["dtype"] = str(rows.dtype).removeprefix("torch.")
         features.append({"of": owner if isinstance(owner, str) else list(owner), "name": name, "array": entry})
     return {
@@ -206,20 +205,11 @@ def _write_arrays(arrays: Path, stored: Stored) -> dict[str, Any]:
 
 def feature_stem(number: int, owner: Owner, name: str) -> str:
     """The beginning of a feature's file name."""
-    return f"feature{number:03d}.{_slug(owner) if isinstance(owner, str) else '.'.join(map(_slug, owner))}.{_slug(name)}"
-
-
-def _write_array(arrays: Path, stem: str, array: npt.NDArray[Any]) -> dict[str, Any]:
-    """Write one array beside its place, then rename it to a name that holds its checksum."""
-
-    def fill(file: _HashingFile) -> None:
-        np.lib.format.write_array(file, array, allow_pickle=False)  # only .write is used
-
-    return _write_file(arrays, stem, fill, array.dtype.name, list(array.shape))
+    return f"feature{number:03d}.{slug(owner) if isinstance(owner, str) else '.'.join(map(slug, owner))}.{slug(name)}"
 
 
 def write_rows(arrays: Path, stem: str, pieces: Iterable[Rows], count: int, what: str) -> dict[str, Any]:
-    """Write a feature that comes in pieces, as `_write_array` does; its entry of `graph.json`.
+    """Write a feature that comes in pieces, as `write_array` does; its entry of `graph.json`.
 
     Args:
         arrays: the folder of the graph's arrays.
@@ -237,9 +227,7 @@ def write_rows(arrays: Path, stem: str, pieces: Iterable[Rows], count: int, what
         raise GraphError(f"{what} must come in one piece or more, got none")
     dtype, row = first.array.dtype, first.array.shape[1:]
 
-    def fill(file: _HashingFile) -> None:
-        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (count, *row)}
-        np.lib.format.write_array_header_1_0(file, header)
+    with ArrayFile(arrays, stem, dtype, (count, *row), called=str(first.dtype).removeprefix("torch.")) as file:
         done = 0
         for rows in itertools.chain([first], coming):
             if (rows.dtype, rows.array.shape[1:]) != (first.dtype, row):
@@ -249,44 +237,10 @@ def write_rows(arrays: Path, stem: str, pieces: Iterable[Rows], count: int, what
             done += rows.array.shape[0]
             if done > count:
                 break
-            file.write(rows.array.reshape(-1).view(np.uint8).data)
+            file.write(rows.array)
         if done != count:
             raise GraphError(f"{what} must have one row for each of the {count}, got {'more' if done > count else done}")
-
-    return _write_file(arrays, stem, fill, str(first.dtype).removeprefix("torch."), [count, *row])
-
-
-def _write_file(arrays: Path, stem: str, fill: "Callable[[_HashingFile], None]", dtype: str, shape: list[int]) -> dict[str, Any]:
-    """Write a file beside its place, sync it, and rename it to a name that holds its checksum; its entry of `graph.json`."""
-    beside = arrays / f".{stem}.{os.getpid()}.part"
-    with beside.open("wb") as file:
-        hashing = _HashingFile(file)
-        fill(hashing)
-        file.flush()
-        os.fsync(file.fileno())
-    checksum = hashing.digest.hexdigest()
-    path = arrays / f"{stem}-{checksum[:8]}.npy"
-    beside.rename(path)
-    return {
-        "file": f"{ARRAYS}/{path.name}",
-        "dtype": dtype,
-        "shape": shape,
-        "bytes": path.stat().st_size,
-        "xxh3_128": checksum,
-    }
-
-
-class _HashingFile:
-    """Writes through to a file, and hashes what passes."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.digest = xxhash.xxh3_128()
-
-    def write(self, data: bytes | memoryview) -> int:
-        """Write and hash."""
-        self.digest.update(data)
-        return self._file.write(data)
+        return file.finish()
 
 
 def refuse_other(folder: Path) -> None:
@@ -308,9 +262,9 @@ def _ours(folder: Path) -> bool:
         return True
     arrays = folder / ARRAYS
     found = set(folder.iterdir()) | (set(arrays.iterdir()) if arrays.is_dir() else set())
-    return found <= litter(folder) | {arrays, folder / LOCK}
+    return found <= litter(folder) | {arrays, folder / LOCK, folder / STAGE}
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
     """Text as it may stand in a file name."""
     return re.sub(r"[^A-Za-z0-9_-]+", "_", text)[:40]

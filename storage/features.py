@@ -216,6 +216,17 @@ def as_features(features: Mapping[str, Mapping[str, ArrayLike]] | None, num_node
     return store
 
 
+def checked_rows(owner: Owner, name: str, values: ArrayLike) -> Rows:
+    """Rows, or a piece of them, by the rules of every feature.
+
+    Raises:
+        GraphError: as `FeatureStore.add`.
+    """
+    store = FeatureStore()
+    store.add(owner, name, values, Rows.of(values, f"`{name}` of {owner}").array.shape[0])
+    return store.rows(owner, name)
+
+
 def add_edge_features(store: FeatureStore, relation: Relation, arrays: Mapping[str, ArrayLike], part: Csc) -> None:
     """Hold named arrays of a relation's edges, given in the order the edges were given in, in their stored order.
 

@@ -1,26 +1,28 @@
 """`Graph`: typed topology with its features, in memory or mapped from disk."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from torch import Tensor
 
 from gnnhet.datasets import dgl, pyg
 from gnnhet.datasets.raw import HOMOGENEOUS, NODE, TEST, TRAIN, VAL, RawGraph, Relation
+from gnnhet.datasets.source import Source
 from gnnhet.errors import GraphError
 from gnnhet.storage import csc as topology
-from gnnhet.storage import disk, index, update
+from gnnhet.storage import disk
+from gnnhet.storage.changes import Changes
 from gnnhet.storage.csc import Csc, IntArray
-from gnnhet.storage.features import ArrayLike, FeatureStore, Owner, add_edge_features, as_features
+from gnnhet.storage.features import ArrayLike, FeatureStore, add_edge_features, as_features
+from gnnhet.storage.ingest import Watch, ingest, open_source, options_of
 from gnnhet.storage.preload import read_topology
 
 SPLITS = {"train": TRAIN, "val": VAL, "test": TEST}
 
 
-class Graph:
+class Graph(Changes):
     """Typed topology (one CSC a relation), node counts, and features.
 
     A relation is the triple (source type, name, destination type); messages go from source to destination. A homogeneous
@@ -253,6 +255,61 @@ class Graph:
         stored = disk.read(Path(path))
         return cls(stored.relations, stored.num_nodes, stored.features, name=stored.name, path=Path(path), document=stored.index)
 
+    @classmethod
+    def ingest(
+        cls,
+        source: str | Path | Source,
+        dest: str | Path,
+        *,
+        root: str | None = None,
+        memory: int | str | None = None,
+        threads: int | None = None,
+        num_nodes: int | None = None,
+        on_error: str = "stop",
+        resume: bool = False,
+        name: str | None = None,
+        watch: Watch | None = None,
+        report: list[str] | None = None,
+        **options: Any,
+    ) -> "Graph":
+        """Make a graph folder from a source that may be larger than memory, and open it.
+
+        Args:
+            source: a spec (`tables:DIR`, `rmat:SCALE:EDGES`, a name, a graph folder), or a `Source`.
+            dest: a new, empty or graph folder; a graph in it is replaced at the end, in one rename.
+            root: where raw files of named sets lie or go.
+            memory: peak of the process in bytes or like `2GiB`; by default half of what is free, 2 to 16 GiB.
+            threads: that work at once; by default as many as there are.
+            num_nodes: of a homogeneous graph whose source does not say; else the edges are read once more to count.
+            on_error: `stop` at a bad row, or `skip` it.
+            resume: go on with what an interrupted ingest of the same source and options finished.
+            name: what the graph is called in reports; by default the source's name.
+            watch: told how far each step has come.
+            report: gets a line for each row that was skipped.
+            options: how edges become rows: those of `gnnhet.storage.ingest.Options` (`undirected`, `sort_rows`, ...).
+
+        Raises:
+            GraphError, FormatError: the source is not a graph, or cannot be read.
+            SpecError: options that do not fit the source, this machine, or the ingest that is resumed.
+            OSError: the disk refuses. What was finished stays for `resume`, where anything was; else nothing does.
+        """
+        opened, asked = open_source(source, root, on_error=on_error, num_nodes=num_nodes, memory=memory, threads=threads)
+        _, left_out = ingest(
+            opened,
+            Path(dest),
+            asked=asked,
+            options=options_of(options),
+            memory=memory,
+            threads=threads,
+            skip=on_error == "skip",
+            resume=resume,
+            name=name,
+            watch=watch,
+        )
+        if report is not None:
+            report.extend(left_out)
+        return cls.open(dest)
+
     def preload(self, threads: int = 2) -> "Graph":
         """The same graph with its topology in memory, in huge pages where the system has them; itself if it was not mapped.
 
@@ -283,82 +340,6 @@ class Graph:
         )
         if self.path is not None and Path(path).resolve() == self.path.resolve():
             self._index = written
-
-    @property
-    def revision(self) -> int:
-        """How often the folder's graph had been written when it was opened; 0 of a graph in memory."""
-        return 0 if self._index is None else index.revision(self._index)
-
-    def is_stale(self) -> bool:
-        """Whether the folder's graph was written since it was opened; this one keeps what it had. Never of one in memory.
-
-        Raises:
-            FormatError: the folder holds no graph any more.
-        """
-        return self.path is not None and index.read_index(self.path) != self._index
-
-    def set_feature(self, owner: Owner, name: str, values: ArrayLike | Iterable[ArrayLike]) -> None:
-        """Add a feature or replace it; of a saved graph in its folder, as one change (FORMAT.md), and here.
-
-        Args:
-            owner: a node type or relation.
-            name: the feature's name; `x`, `y` and `split` are reserved for what they are.
-            values: array or tensor, shape [count, ...]; of a saved graph also pieces of one, in order.
-
-        Raises:
-            GraphError: rows do not match the owner's count, or the folder holds other nodes or edges by now.
-            WaitError: another process was writing the folder for ten minutes.
-            OSError: the disk refuses; everything is as it was.
-        """
-        if self.path is not None:
-            self._take_up(owner, name, update.put_feature(self.path, owner, name, values, known=self._index))
-        elif owner not in self.num_nodes and owner not in self._csc:
-            raise GraphError(f"a feature belongs to a node type or relation of the graph, got {owner!r}")
-        elif not isinstance(values, np.ndarray | Tensor):
-            raise GraphError(f"`{name}` of a graph in memory must be an array or tensor, got {type(values).__name__}")
-        else:
-            count = self.num_nodes[owner] if isinstance(owner, str) else self.num_edges[owner]
-            self.features.add(owner, name, values, count)
-
-    def set_rows(self, owner: Owner, name: str, ids: npt.ArrayLike, values: ArrayLike) -> None:
-        """Replace some rows of a saved graph's feature, as `set_feature` does, by a copy of its file.
-
-        Args:
-            owner: a node type or relation.
-            name: the feature's name.
-            ids: integers, shape [n].
-            values: of the feature's dtype, shape [n, ...].
-
-        Raises:
-            GraphError: the graph lies in memory, there is no such feature, or an id, shape or dtype does not fit.
-            WaitError, OSError: as `set_feature`.
-        """
-        self._take_up(owner, name, update.put_rows(self._saved(), owner, name, ids, values, known=self._index))
-
-    def remove_feature(self, owner: Owner, name: str) -> None:
-        """Take a feature out of a saved graph.
-
-        Raises:
-            GraphError: the graph lies in memory, or there is no such feature.
-            WaitError, OSError: as `set_feature`.
-        """
-        self._take_up(owner, name, update.remove_feature(self._saved(), owner, name, known=self._index))
-
-    def _saved(self) -> Path:
-        """The folder."""
-        if self.path is None:
-            raise GraphError("a graph in memory has no file to change: save it, and open it from there")
-        return self.path
-
-    def _take_up(self, owner: Owner, name: str, revision: int) -> None:
-        """See a change of this graph's own; what others changed in between is left to a new `open`: `is_stale` says so."""
-        stored = disk.read(self._saved())
-        if stored.features.has(owner, name):
-            self.features.hold(owner, name, stored.features.rows(owner, name))
-        else:
-            self.features.drop(owner, name)
-        if stored.index is not None and index.revision(stored.index) == revision == self.revision + 1:
-            self._index = stored.index
 
 
 def _check_types(relations: Mapping[Relation, object], num_nodes: Mapping[str, int]) -> None:

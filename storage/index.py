@@ -12,6 +12,7 @@ FORMAT = "gnnhet-graph"
 VERSION = 1
 INDEX = "graph.json"
 ARRAYS = "arrays"
+STAGE = ".ingest"  # where a graph is made that is not whole yet
 _FILE = {"file", "bytes", "xxh3_128"}
 _ENTRY = _FILE | {"dtype", "shape"}
 
@@ -26,7 +27,9 @@ def read_index(folder: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
-        raise FormatError(f"a graph folder holds {INDEX}, got none at {folder}: save or ingest a graph there first") from None
+        begun = (folder / STAGE).is_dir()
+        remedy = "an ingest into it was interrupted, go on with it by --resume" if begun else "save or ingest a graph there first"
+        raise FormatError(f"a graph folder holds {INDEX}, got none at {folder}: {remedy}") from None
     except (OSError, ValueError) as error:
         raise FormatError(f"{path} must be readable JSON, got {error}: save the graph again") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:

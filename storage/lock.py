@@ -16,7 +16,7 @@ from gnnhet.storage.index import ARRAYS, INDEX, file_entries, read_index
 LOCK = ".lock"
 WAIT_SECONDS = 600.0
 _LOOK_SECONDS = 0.02
-_WRITTEN = re.compile(r"(edges|feature)\d{3,}\..+-[0-9a-f]{8}\.npy|\.(edges|feature)\d{3,}\..+\.\d+\.part")
+_WRITTEN = re.compile(r"(edges|feature|ids)\d{3,}\..+-[0-9a-f]{8}\.(npy|parquet)|\.(edges|feature|ids)\d{3,}\..+\.\d+\.part")
 
 
 @contextlib.contextmanager
@@ -82,7 +82,7 @@ def changing(folder: Path, timeout_s: float = WAIT_SECONDS) -> Iterator[None]:
         WaitError: another writer held the folder for `timeout_s` seconds.
     """
     with writing(folder, timeout_s):
-        before = {path for path in litter(folder) if path.suffix == ".npy"}
+        before = {path for path in litter(folder) if path.suffix != ".part"}
         try:
             yield
         except BaseException:

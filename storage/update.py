@@ -18,7 +18,7 @@ from torch import Tensor
 from gnnhet.errors import GraphError
 from gnnhet.storage.csc import check_ids, integers
 from gnnhet.storage.disk import feature_stem, map_array, write_rows
-from gnnhet.storage.features import ArrayLike, FeatureStore, Owner, Rows
+from gnnhet.storage.features import ArrayLike, Owner, Rows, checked_rows
 from gnnhet.storage.index import ARRAYS, array_path, owner_of, read_index, revision
 from gnnhet.storage.lock import WAIT_SECONDS, changing, publish
 
@@ -100,7 +100,7 @@ def put_rows(
     folder = Path(folder)
     what = f"`{name}` of {owner}"
     wanted = integers(ids, f"ids of {what}").astype(np.int64, copy=False)
-    rows = _checked(owner, name, values)
+    rows = checked_rows(owner, name, values)
     if rows.array.shape[0] != wanted.size:
         raise GraphError(f"{what} must be given one row an id, {wanted.size}, got {rows.array.shape[0]}")
 
@@ -195,13 +195,6 @@ def _hold(document: Document, owner: Owner, name: str, entry: Document) -> None:
     document["features"].sort(key=lambda held: (isinstance(held["of"], list), held["of"], held["name"]))
 
 
-def _checked(owner: Owner, name: str, values: ArrayLike) -> Rows:
-    """Rows by the rules of every feature."""
-    store = FeatureStore()
-    store.add(owner, name, values, Rows.of(values, f"`{name}` of {owner}").array.shape[0])
-    return store.rows(owner, name)
-
-
 def _pieces(owner: Owner, name: str, values: ArrayLike | Iterable[ArrayLike]) -> Iterator[Rows]:
     """Checked rows of some MiB at a time; at least one piece of an array, also of none."""
     for array in [values] if isinstance(values, np.ndarray | Tensor) else values:
@@ -209,7 +202,7 @@ def _pieces(owner: Owner, name: str, values: ArrayLike | Iterable[ArrayLike]) ->
             raise GraphError(f"`{name}` of {owner} must be an array, a tensor, or pieces of one, got {type(array).__name__}")
         step = max(_PIECE_BYTES * len(array) // max(array.nbytes, 1), 1)
         for first in range(0, max(len(array), 1), step):
-            yield _checked(owner, name, array[first : first + step])
+            yield checked_rows(owner, name, array[first : first + step])
 
 
 def _patched(path: Path, held: Rows, ids: npt.NDArray[np.int64], rows: Rows) -> Iterator[Rows]:

@@ -347,3 +347,30 @@ def saint(
         for number in range(size):
             met += next(end for end, total in zip(ends, sums, strict=True) if total >= unit(base, number) * sums[-1])
     return {kind: sorted({v for other, v in met if other == kind}) for kind in num_nodes}
+
+
+def ingested(
+    edges: Sequence[tuple[int, int, float]],
+    num_dst: int,
+    *,
+    distinct: bool = False,
+    self_loops: bool = True,
+    undirected: bool = False,
+    sort: str | None = None,
+) -> tuple[list[int], list[int], list[float], list[int]]:
+    """(indptr, sources, values, positions in the input) of edges (source, destination, value) by the options of an ingest."""
+    both = []
+    for place, (u, v, value) in enumerate(edges):
+        if u != v or self_loops:
+            both.append((v, u, value, place))
+            if undirected:
+                both.append((u, v, value, place))
+    both.sort(key=lambda edge: edge[0])
+    if distinct or undirected or sort == "source":
+        both.sort(key=lambda edge: edge[:2])
+    if distinct or undirected:
+        both = [edge for i, edge in enumerate(both) if i == 0 or edge[:2] != both[i - 1][:2]]
+    if sort == "time":
+        both.sort(key=lambda edge: (edge[0], edge[2]))
+    indptr = [sum(1 for edge in both if edge[0] < v) for v in range(num_dst + 1)]
+    return indptr, [edge[1] for edge in both], [edge[2] for edge in both], [edge[3] for edge in both]

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from gnnhet.cli.demo import demo
+from gnnhet.cli.ingest import ingest
 from gnnhet.cli.look import devices, info, verify
 from gnnhet.cli.train import plan, train
 from gnnhet.errors import GnnhetError
@@ -44,7 +45,7 @@ def _ending_well(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for _command in (demo, info, verify, devices, plan, train):
+for _command in (demo, ingest, info, verify, devices, plan, train):
     app.command()(_ending_well(_command))
 
 
