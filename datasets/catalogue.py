@@ -4,12 +4,14 @@ import difflib
 import importlib
 from collections.abc import Callable
 
-from gnnhet.datasets import communities, named, npz_bundle, planetoid, pyg, rdf, rmat, wordnet
+from gnnhet.datasets import communities, metis, mtx, named, npz_bundle, planetoid, pyg, rdf, rmat, wordnet
 from gnnhet.datasets.raw import RawGraph
 from gnnhet.datasets.source import Source, of_raw, to_raw
 from gnnhet.errors import SpecError
 
 READERS: dict[str, Callable[[str], RawGraph]] = {
+    "metis": metis.read,
+    "mtx": mtx.read,
     "npz": npz_bundle.read,
     "planetoid": planetoid.read,
     "pyg": pyg.read,
@@ -28,7 +30,7 @@ def read(spec: str, root: str | None = None) -> RawGraph:
 
     Args:
         spec: a name (`wordnet`, `cora`, `ogbn-products`), `READER:PATH` (`planetoid:DIR`, `npz:FILE`, `rdf:DIR`, `pyg:FILE`,
-            `tables:DIR`), or a generator (`rmat:SCALE:EDGES`, `communities:NODES:EDGES`).
+            `mtx:FILE`, `metis:FILE`, `tables:DIR`), or a generator (`rmat:SCALE:EDGES`, `communities:NODES:EDGES`).
         root: where raw files of named sets lie or go; by default `data`.
 
     Raises:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -374,3 +375,34 @@ def ingested(
         both.sort(key=lambda edge: (edge[0], edge[2]))
     indptr = [sum(1 for edge in both if edge[0] < v) for v in range(num_dst + 1)]
     return indptr, [edge[1] for edge in both], [edge[2] for edge in both], [edge[3] for edge in both]
+
+
+def text_integers(text: bytes) -> tuple[list[int], list[int], int]:
+    """`tokens.integers`: the numbers, how many there are up to each line's end, and where the first bad one begins."""
+    numbers: list[int] = []
+    ends: list[int] = []
+    position = 0
+    for line in text.splitlines(keepends=True) if text else []:
+        if not line.startswith(b"%"):
+            for token in re.finditer(rb"[^ \t\r\n]+", line):
+                if not re.fullmatch(rb"[0-9]{1,18}", token[0]):
+                    return numbers, ends, position + token.start()
+                numbers.append(int(token[0]))
+            ends.append(len(numbers))
+        position += len(line)
+    return numbers, ends, -1
+
+
+def text_entries(text: bytes, most: int, valued: bool) -> tuple[list[tuple[int, int, bytes]], int]:
+    """`tokens.entries`: (row, column, value) of each line, and where the first line begins that is none or too many."""
+    found: list[tuple[int, int, bytes]] = []
+    position = 0
+    for line in text.split(b"\n"):
+        begin, position = position + len(line) - len(line.lstrip(b" \t\r")), position + len(line) + 1
+        parts = re.split(rb"[ \t\r]+", line.strip(b" \t\r"))
+        if parts == [b""] or parts[0].startswith(b"%"):
+            continue
+        if len(found) == most or len(parts) != 2 + valued or not all(re.fullmatch(rb"[0-9]{1,18}", p) for p in parts[:2]):
+            return found, begin
+        found.append((int(parts[0]), int(parts[1]), parts[2] if valued else b""))
+    return found, -1
