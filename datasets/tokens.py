@@ -160,7 +160,7 @@ def entries(text: Array, begin: int, rows: Array, columns: Array, spans: Array) 
         if count == rows.size:
             return count, line
         for part in range(2 + (spans.shape[0] > 0)):
-            while position < text.size and text[position] in (BLANK, TAB):
+            while position < text.size and text[position] in (BLANK, TAB, RETURN):
                 position += 1
             start, number = position, np.int64(0)
             while position < text.size and text[position] not in (BLANK, TAB, RETURN, NEWLINE):
