@@ -18,6 +18,7 @@ READERS: dict[str, Callable[[str], RawGraph]] = {
     "rdf": rdf.read,
 }
 STREAMS = {  # read in pieces by `source(path, **options)` of a module that is imported when it is asked for
+    "ogb": "gnnhet.datasets.ogb",
     "tables": "gnnhet.datasets.tables",
 }
 GENERATORS: dict[str, Callable[[int, int], RawGraph]] = {"communities": communities.generate, "rmat": rmat.generate}
@@ -30,7 +31,7 @@ def read(spec: str, root: str | None = None) -> RawGraph:
 
     Args:
         spec: a name (`wordnet`, `cora`, `ogbn-products`), `READER:PATH` (`planetoid:DIR`, `npz:FILE`, `rdf:DIR`, `pyg:FILE`,
-            `mtx:FILE`, `metis:FILE`, `tables:DIR`), or a generator (`rmat:SCALE:EDGES`, `communities:NODES:EDGES`).
+            `mtx:FILE`, `metis:FILE`, `ogb:DIR`, `tables:DIR`), or a generator (`rmat:SCALE:EDGES`, `communities:NODES:EDGES`).
         root: where raw files of named sets lie or go; by default `data`.
 
     Raises:
