@@ -1,13 +1,11 @@
 """Graphs built out of core are those that are built in memory, whatever the chunks, buckets and threads."""
 
 import itertools
-import json
 import os
 import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -325,37 +323,6 @@ def test_a_disk_that_is_too_small_is_told_first(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="GB free"):
         Graph.ingest(far, tmp_path / "g")
     assert not (tmp_path / "g").exists()
-
-
-@pytest.mark.slow
-def test_kills_at_any_moment_leave_no_half_graph(tmp_path: Path) -> None:
-    np.savez(tmp_path / "whole", *Graph.ingest("rmat:18:6_000_000", tmp_path / "w", sort_rows="source").csc(HOMOGENEOUS))
-    words = command("ingest", "rmat:18:6_000_000", tmp_path / "g", "--sort-rows", "source", "--resume")
-    rng = np.random.default_rng(0)
-    started = time.monotonic()
-    subprocess.run(words, check=True, capture_output=True)
-    whole = time.monotonic() - started
-    dest = tmp_path / "g"
-    finished = 0
-    for moment in rng.uniform(0.3 * whole, 1.05 * whole, 50):
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(moment)
-        process.kill()
-        process.wait(60)
-        if (dest / "graph.json").exists():
-            assert verify(dest).problems == ()
-        if process.returncode == 0 or not (dest / ".ingest").exists():
-            finished += 1
-            for path in sorted(dest.rglob("*"), reverse=True):
-                path.unlink() if path.is_file() else path.rmdir()
-            dest.rmdir()
-    subprocess.run(words, check=True, capture_output=True)
-    assert verify(dest).problems == ()
-    assert (
-        json.loads((dest / "graph.json").read_text())["relations"]
-        == json.loads((tmp_path / "w" / "graph.json").read_text())["relations"]
-    )
-    assert not (dest / ".ingest").exists()
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
