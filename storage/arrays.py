@@ -216,6 +216,34 @@ def write_array(arrays: Path, stem: str, array: npt.NDArray[Any]) -> dict[str, A
         return file.finish()
 
 
+def copy_table(arrays: Path, number: int, title: str, path: Path) -> dict[str, Any]:
+    """Copy a node type's table of ids into a graph's folder; its entry of `graph.json`.
+
+    Args:
+        arrays: the folder of the graph's arrays.
+        number: of the table among those of the graph.
+        title: the node type as it may stand in a file name.
+        path: the Parquet file.
+    """
+    stem = f"ids{number:03d}.{title}"
+    beside = arrays / f".{stem}.{os.getpid()}.part"
+    digest = xxhash.xxh3_128()
+    try:
+        with path.open("rb") as source, beside.open("wb") as target:
+            while piece := source.read(_BUFFER):
+                digest.update(piece)
+                target.write(piece)
+            target.flush()
+            os.fsync(target.fileno())
+        checksum = digest.hexdigest()
+        placed = arrays / f"{stem}-{checksum[:8]}.parquet"
+        size = beside.stat().st_size
+        beside.rename(placed)
+    finally:
+        beside.unlink(missing_ok=True)
+    return {"file": f"{ARRAYS}/{placed.name}", "bytes": size, "xxh3_128": checksum}
+
+
 def _digest(path: Path) -> "xxhash.xxh3_128":
     """The checksum of a file that was written in another order than its bytes have."""
     digest = xxhash.xxh3_128()

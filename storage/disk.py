@@ -8,8 +8,8 @@ nobody names are removed by the next save. One writer at a time (`lock.py`); rea
 import contextlib
 import itertools
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import torch
 from gnnhet.datasets.raw import Relation
 from gnnhet.errors import FormatError, GraphError
 from gnnhet.jit import frozen
-from gnnhet.storage.arrays import ArrayFile, write_array
+from gnnhet.storage.arrays import ArrayFile, copy_table, write_array
 from gnnhet.storage.csc import Csc, index_dtype
 from gnnhet.storage.features import FeatureStore, Owner, Rows
 from gnnhet.storage.index import ARRAYS as ARRAYS
@@ -41,6 +41,7 @@ class Stored:
 
     Attributes:
         index: the parsed `graph.json` that it was read from, None before it is written.
+        tables: node type -> Parquet file that says which id stands for which node.
     """
 
     relations: dict[Relation, Csc]
@@ -48,6 +49,7 @@ class Stored:
     features: FeatureStore
     name: str = ""
     index: dict[str, Any] | None = None
+    tables: Mapping[str, Path] = field(default_factory=dict)
 
 
 def write(folder: Path, stored: Stored) -> dict[str, Any]:
@@ -192,6 +194,7 @@ def _write_arrays(arrays: Path, stored: Stored) -> dict[str, Any]:
         entry = write_array(arrays, feature_stem(number, owner, name), rows.array)
         entry["dtype"] = str(rows.dtype).removeprefix("torch.")
         features.append({"of": owner if isinstance(owner, str) else list(owner), "name": name, "array": entry})
+    tables = {t: copy_table(arrays, number, slug(t), path) for number, (t, path) in enumerate(sorted(stored.tables.items()))}
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -200,6 +203,7 @@ def _write_arrays(arrays: Path, stored: Stored) -> dict[str, Any]:
         "node_types": [{"type": node_type, "count": count} for node_type, count in stored.num_nodes.items()],
         "relations": relations,
         "features": features,
+        **({"ids": tables} if tables else {}),
     }
 
 

@@ -12,7 +12,7 @@ from gnnhet.datasets.raw import HOMOGENEOUS, NODE, TEST, TRAIN, VAL, RawGraph, R
 from gnnhet.datasets.source import Source
 from gnnhet.errors import GraphError
 from gnnhet.storage import csc as topology
-from gnnhet.storage import disk
+from gnnhet.storage import disk, index
 from gnnhet.storage.changes import Changes
 from gnnhet.storage.csc import Csc, IntArray
 from gnnhet.storage.features import ArrayLike, FeatureStore, add_edge_features, as_features
@@ -323,9 +323,8 @@ class Graph(Changes):
         """
         if self.path is None:
             return self
-        made = Graph(read_topology(self.path, self._csc, threads), self.num_nodes, self.features, name=self.name)
-        made.path = self.path
-        return made
+        topology = read_topology(self.path, self._csc, threads)
+        return Graph(topology, self.num_nodes, self.features, name=self.name, path=self.path, document=self._index)
 
     def save(self, path: str | Path) -> None:
         """Write the graph as a folder: see FORMAT.md. A killed save leaves the old graph or the new one, never half.
@@ -336,7 +335,13 @@ class Graph(Changes):
         """
         written = disk.write(
             Path(path),
-            disk.Stored(relations=self._csc, num_nodes=self.num_nodes, features=self.features, name=self.name),
+            disk.Stored(
+                relations=self._csc,
+                num_nodes=self.num_nodes,
+                features=self.features,
+                name=self.name,
+                tables=index.tables(self.path, self._index),
+            ),
         )
         if self.path is not None and Path(path).resolve() == self.path.resolve():
             self._index = written

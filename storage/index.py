@@ -97,6 +97,13 @@ def table_path(folder: Path, entry: dict[str, Any]) -> Path:
     return folder / name
 
 
+def tables(folder: Path | None, document: dict[str, Any] | None) -> dict[str, Path]:
+    """Node type -> table of ids, of a graph that was opened; none of one in memory."""
+    if folder is None or document is None:
+        return {}
+    return {str(node_type): table_path(folder, entry) for node_type, entry in document.get("ids", {}).items()}
+
+
 def revision(document: dict[str, Any]) -> int:
     """How often the graph of a folder was written; 1 where an older writer did not count."""
     found = document.get("revision", 1)

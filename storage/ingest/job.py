@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-import xxhash
 
 from gnnhet.datasets.edges import REVERSE
 from gnnhet.datasets.raw import Relation
 from gnnhet.datasets.source import RowStream, Source
 from gnnhet.errors import FormatError, GraphError, SpecError
 from gnnhet.storage import disk
+from gnnhet.storage.arrays import copy_table
 from gnnhet.storage.features import Rows, checked_rows
 from gnnhet.storage.index import ARRAYS, FORMAT, INDEX, VERSION, read_index, revision
 from gnnhet.storage.ingest.journal import Journal
@@ -270,19 +270,7 @@ class _Steps:
         step = f"ids {node_type}"
         found: dict[str, Any] | None = self._journal.found(step)
         if found is None:
-            beside = self._journal.arrays / f".ids{number:03d}.{os.getpid()}.part"
-            digest = xxhash.xxh3_128()
-            with path.open("rb") as source, beside.open("wb") as target:
-                while piece := source.read(_ROWS_BYTES):
-                    digest.update(piece)
-                    target.write(piece)
-                target.flush()
-                os.fsync(target.fileno())
-            checksum = digest.hexdigest()
-            file = f"ids{number:03d}.{disk.slug(node_type)}-{checksum[:8]}.parquet"
-            size = beside.stat().st_size
-            beside.rename(self._journal.arrays / file)
-            found = {"file": f"{ARRAYS}/{file}", "bytes": size, "xxh3_128": checksum}
+            found = copy_table(self._journal.arrays, number, disk.slug(node_type), path)
             self._journal.finish(step, found)
         return found
 

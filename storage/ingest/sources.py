@@ -11,7 +11,7 @@ from gnnhet.datasets import catalogue
 from gnnhet.datasets.raw import HOMOGENEOUS, NODE
 from gnnhet.datasets.source import Edges, EdgeStream, RowStream, Source
 from gnnhet.errors import FormatError, SpecError
-from gnnhet.storage import disk
+from gnnhet.storage import disk, index
 from gnnhet.storage.csc import Csc
 from gnnhet.storage.index import INDEX
 from gnnhet.storage.ingest.options import parse_bytes
@@ -84,7 +84,6 @@ def _counted(source: Source, num_nodes: int) -> Source:
 def of_folder(folder: Path) -> Source:
     """A saved graph as a source, to be made undirected, sorted, or given reverses."""
     stored = disk.read(folder)
-    tables: dict[str, Any] = (stored.index or {}).get("ids", {})
     edge_rows: dict[Any, dict[str, np.ndarray]] = {relation: {} for relation in stored.relations}
     features: dict[str, dict[str, RowStream]] = {}
     for owner, name, rows in stored.features:
@@ -98,7 +97,7 @@ def of_folder(folder: Path) -> Source:
         num_nodes=stored.num_nodes,
         edges={relation: _edges(part, edge_rows[relation]) for relation, part in stored.relations.items()},
         features=features,
-        ids={node_type: folder / str(entry["file"]) for node_type, entry in tables.items()},
+        ids=index.tables(folder, stored.index),
         name=stored.name,
     )
 

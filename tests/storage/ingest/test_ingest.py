@@ -347,3 +347,26 @@ def test_large_rows_keep_within_their_pieces(small: Any, tmp_path: Path) -> None
         expected = np.unique(src) if drop else np.sort(src) if sort else src
         assert np.array_equal(graph.csc(HOMOGENEOUS)[1], expected)
         assert graph.csc(HOMOGENEOUS)[0][[7, 8, -1]].tolist() == [0, expected.size, expected.size]
+
+
+def test_tables_of_ids_go_with_the_graph(tmp_path: Path) -> None:
+    table = tmp_path / "ids.parquet"
+    table.write_bytes(b"PAR1 as far as a copy knows" * 1000)
+    source = Source(
+        num_nodes={NODE: 2}, edges={HOMOGENEOUS: edges_of(np.array([0]), np.array([1]))}, ids={NODE: table}, name="named"
+    )
+    graph = Graph.ingest(source, tmp_path / "g")
+    graph.save(tmp_path / "saved")
+    graph.save(tmp_path / "g")
+    Graph.ingest(tmp_path / "g", tmp_path / "again")
+    for folder in ("g", "saved", "again"):
+        kept = [path for path in (tmp_path / folder / "arrays").iterdir() if path.suffix == ".parquet"]
+        assert [path.read_bytes() for path in kept] == [table.read_bytes()]
+        assert verify(tmp_path / folder).problems == ()
+        with kept[0].open("r+b") as file:
+            file.write(b"x")
+        (problem,) = verify(tmp_path / folder).problems
+        assert kept[0].name in problem
+    labelled = Graph.ingest("rmat:5:100", tmp_path / "g")  # a graph without takes the table away
+    assert labelled.revision == 3
+    assert not list((tmp_path / "g").rglob("*.parquet"))
