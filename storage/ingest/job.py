@@ -14,7 +14,7 @@ import torch
 from gnnhet.datasets.edges import REVERSE
 from gnnhet.datasets.raw import Relation
 from gnnhet.datasets.source import RowStream, Source
-from gnnhet.errors import FormatError, GraphError, SpecError
+from gnnhet.errors import GraphError, SpecError
 from gnnhet.storage import disk
 from gnnhet.storage.arrays import copy_table
 from gnnhet.storage.features import Rows, checked_rows
@@ -85,15 +85,17 @@ def ingest(
         with writing(dest):
             disk.refuse_other(dest)
             journal.begin({"source": asked, **options.to_dict(), "skip": skip}, resume=resume)
-            steps = _Steps(journal, options, free, threads or os.cpu_count() or 1, skip, watch or _unwatched)
-            source = opened(journal.folder / "source")
-            document = steps.document(source, name)
-            _publish(dest, journal, document)
-            journal.remove()
+            with _cleaned(journal):
+                steps = _Steps(journal, options, free, threads or os.cpu_count() or 1, skip, watch or _unwatched)
+                source = opened(journal.folder / "source")
+                document = steps.document(source, name)
+                _publish(dest, journal, document)
+                journal.remove()
             return document, [*source.report, *steps.report]
     except BaseException:
-        with contextlib.suppress(FormatError):
-            _clean(dest, journal, made)
+        for path in (dest / ARRAYS, dest) if made else ():
+            with contextlib.suppress(OSError):  # not empty: there is something to resume, or of another process
+                path.rmdir()
         raise
 
 
@@ -300,17 +302,17 @@ def _publish(dest: Path, journal: Journal, document: dict[str, Any]) -> None:
     publish(dest, document)
 
 
-def _clean(dest: Path, journal: Journal, made: bool) -> None:
+@contextlib.contextmanager
+def _cleaned(journal: Journal) -> Iterator[None]:
     """After a failure: steps that were finished stay to be resumed; where none was, nothing stays."""
-    for path in journal.folder.glob("**/.*.part"):
-        path.unlink(missing_ok=True)
-    if journal.started:
-        return
-    journal.remove()
-    if made:
-        for path in (dest / ARRAYS, dest):
-            with contextlib.suppress(OSError):  # not empty: another process has put something there
-                path.rmdir()
+    try:
+        yield
+    except BaseException:
+        for path in journal.folder.glob("**/.*.part"):
+            path.unlink(missing_ok=True)
+        if not journal.started:
+            journal.remove()
+        raise
 
 
 def _title(relation: Relation) -> str:

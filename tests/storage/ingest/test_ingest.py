@@ -265,12 +265,16 @@ def test_what_is_finished_stays_for_resume(tmp_path: Path) -> None:
         Graph.ingest(interrupted(1), dest)
     with pytest.raises(FormatError, match="--resume"):
         Graph.open(dest)
-    left = {path.stat().st_ino for path in (dest / ".ingest" / "arrays").iterdir()}
+    begun = dest / ".ingest" / "arrays"
+    for path in begun.iterdir():
+        os.utime(path, ns=(1, 1))
+    left = {(path.name, path.stat().st_mtime_ns) for path in begun.iterdir()}
     assert len(left) == 2  # indptr and indices
     with pytest.raises(SpecError, match="another undirected"):
         Graph.ingest(interrupted(2), dest, undirected=True, resume=True)
+    assert {(path.name, path.stat().st_mtime_ns) for path in begun.iterdir()} == left  # refused without harm
     graph = Graph.ingest(interrupted(2), dest, resume=True)
-    assert left <= {path.stat().st_ino for path in (dest / "arrays").iterdir()}  # not made again
+    assert left <= {(path.name, path.stat().st_mtime_ns) for path in (dest / "arrays").iterdir()}  # not made again
     assert not (dest / ".ingest").exists()
     whole = Graph.ingest(interrupted(2), tmp_path / "whole")
     assert (dest / "graph.json").read_text() == (tmp_path / "whole" / "graph.json").read_text()
