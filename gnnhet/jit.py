@@ -112,3 +112,75 @@ def _copier(size: int, *, streaming: bool = False) -> Callable[[Any, int, Any, i
 prefetch, prefetch_once = _prefetcher(3), _prefetcher(0)
 copy_1, copy_4, copy_8, copy_16, copy_32, copy_64 = (_copier(size) for size in (1, 4, 8, 16, 32, 64))
 stream_64 = _copier(64, streaming=True)
+
+
+def _read_float(context: Any, array: Any, index: Any) -> Any:
+    """`array[index]` as float32; callable inside kernels alone. No index is checked.
+
+    The array's dtype says what its bits are: float32, float64, int8, uint16 for float16, int16 for bfloat16.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        of = signature.args[0].dtype
+        bits, single = context.get_data_type(of), ir.FloatType()
+        place = builder.mul(arguments[1], ir.IntType(64)(of.bitwidth // 8))
+        at = builder.bitcast(_address(context, builder, signature.args[0], arguments[0], place), bits.as_pointer())
+        value = builder.load(at, align=of.bitwidth // 8)
+        if of == numba.types.uint16:
+            return builder.fpext(builder.bitcast(value, ir.HalfType()), single)
+        if of == numba.types.int16:
+            word = builder.shl(builder.zext(value, ir.IntType(32)), ir.IntType(32)(16))
+            return builder.bitcast(word, single)
+        if of == numba.types.int8:
+            return builder.sitofp(value, single)
+        return builder.fptrunc(value, single) if of == numba.types.float64 else value
+
+    return numba.types.float32(array, numba.types.intp), emit
+
+
+def _write_float(context: Any, array: Any, index: Any, value: Any) -> Any:
+    """`array[index] = value` of a float32, rounded to nearest, ties to even; callable inside kernels alone, unchecked.
+
+    The array's dtype says what its bits are: float32, uint16 for float16, int16 for bfloat16.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        of, number = signature.args[0].dtype, arguments[2]
+        bits, word = context.get_data_type(of), ir.IntType(32)
+        place = builder.mul(arguments[1], ir.IntType(64)(of.bitwidth // 8))
+        at = builder.bitcast(_address(context, builder, signature.args[0], arguments[0], place), bits.as_pointer())
+        if of == numba.types.uint16:
+            number = builder.bitcast(builder.fptrunc(number, ir.HalfType()), bits)
+        elif of == numba.types.int16:
+            exact = builder.bitcast(number, word)
+            odd = builder.and_(builder.lshr(exact, word(16)), word(1))
+            rounded = builder.add(exact, builder.add(word(0x7FFF), odd))
+            no_number = builder.fcmp_unordered("uno", number, number)
+            number = builder.trunc(builder.lshr(builder.select(no_number, word(0x7FC00000), rounded), word(16)), bits)
+        builder.store(number, at, align=of.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return numba.types.void(array, numba.types.intp, numba.types.float32), emit
+
+
+def _read_at(context: Any, handle: Any, array: Any, begin: Any, size: Any, offset: Any) -> Any:
+    """Read `size` bytes of an open file at `offset` into `array` from `begin` on, by the system's `pread`; unchecked.
+
+    Returns:
+        bytes read: fewer at the end of the file, -1 where the system refuses.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole = ir.IntType(64)
+        to = _address(context, builder, signature.args[1], arguments[1], arguments[2])
+        called = ir.FunctionType(whole, [ir.IntType(32), ir.IntType(8).as_pointer(), whole, whole])
+        system = cgutils.get_or_insert_function(builder.module, called, "pread")  # type: ignore[no-untyped-call]
+        return builder.call(system, [builder.trunc(arguments[0], ir.IntType(32)), to, *arguments[3:]])
+
+    number = numba.types.int64
+    return number(number, array, number, number, number), emit
+
+
+read_float = cast(Callable[[Any, int], float], intrinsic(_read_float))
+write_float = cast(Callable[[Any, int, float], None], intrinsic(_write_float))
+read_at = cast(Callable[[int, Any, int, int, int], int], intrinsic(_read_at))

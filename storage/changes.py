@@ -36,13 +36,15 @@ class Changes:
         """
         return self.path is not None and index.read_index(self.path) != self._index
 
-    def set_feature(self, owner: Owner, name: str, values: ArrayLike | Iterable[ArrayLike]) -> None:
+    def set_feature(self, owner: Owner, name: str, values: ArrayLike | Iterable[ArrayLike], *, dtype: str | None = None) -> None:
         """Add a feature or replace it; of a saved graph in its folder, as one change (FORMAT.md), and here.
 
         Args:
             owner: a node type or relation.
             name: the feature's name; `x`, `y` and `split` are reserved for what they are.
             values: array or tensor, shape [count, ...]; of a saved graph also pieces of one, in order.
+            dtype: what floating values of a saved graph are stored as: float32, float16, bfloat16, or int8 with a scale a
+                column (no number is then off by more than 1/254 of its column's largest magnitude).
 
         Raises:
             GraphError: rows do not match the owner's count, or the folder holds other nodes or edges by now.
@@ -50,9 +52,13 @@ class Changes:
             OSError: the disk refuses; everything is as it was.
         """
         if self.path is not None:
-            self._take_up(owner, name, update.put_feature(self.path, owner, name, values, known=self._index))
+            self._take_up(owner, name, update.put_feature(self.path, owner, name, values, dtype=dtype, known=self._index))
         elif owner not in self.num_nodes and owner not in self.num_edges:
             raise GraphError(f"a feature belongs to a node type or relation of the graph, got {owner!r}")
+        elif dtype is not None:
+            raise GraphError(
+                f"`{name}` of a graph in memory is held as it is given, got dtype {dtype}: convert it, or save the graph"
+            )
         elif not isinstance(values, np.ndarray | Tensor):
             raise GraphError(f"`{name}` of a graph in memory must be an array or tensor, got {type(values).__name__}")
         else:

@@ -109,7 +109,7 @@ def map_document(folder: Path, document: dict[str, Any]) -> Stored:
         features = FeatureStore()
         for entry in document["features"]:
             owner = owner_of(entry)
-            rows = _read_rows(folder, entry["array"])
+            rows = _read_rows(folder, entry)
             count = num_nodes[owner] if isinstance(owner, str) else relations[owner].num_edges
             if rows.array.shape[0] != count:
                 raise FormatError(
@@ -174,10 +174,19 @@ def _read_csc(folder: Path, relation: Relation, entry: dict[str, Any], num_nodes
 
 def _read_rows(folder: Path, entry: dict[str, Any]) -> Rows:
     """A feature's rows."""
-    dtype = getattr(torch, str(entry["dtype"]), None)
+    dtype = getattr(torch, str(entry["array"]["dtype"]), None)
     if not isinstance(dtype, torch.dtype):
-        raise FormatError(f"{folder / INDEX} must name dtypes that torch has, got {entry['dtype']!r}")
-    return Rows(array=map_array(folder, entry), dtype=dtype)
+        raise FormatError(f"{folder / INDEX} must name dtypes that torch has, got {entry['array']['dtype']!r}")
+    array, scale = map_array(folder, entry["array"]), entry.get("scale")
+    if scale is not None:
+        scale = np.array(scale, np.float32)
+        if dtype != torch.int8 or scale.size != int(np.prod(array.shape[1:], dtype=np.int64)) or not np.isfinite(scale).all():
+            raise FormatError(
+                f"{folder / INDEX}: `{entry['name']}` must be int8 with a scale for each number of a row {array.shape[1:]}, "
+                f"got {dtype} and {scale.size}: restore it"
+            )
+        scale = frozen(scale.reshape(array.shape[1:]))
+    return Rows(array=array, dtype=dtype, scale=scale, path=array_path(folder, entry["array"]))
 
 
 def _write_arrays(arrays: Path, stored: Stored) -> dict[str, Any]:
@@ -193,7 +202,7 @@ def _write_arrays(arrays: Path, stored: Stored) -> dict[str, Any]:
     for number, (owner, name, rows) in enumerate(stored.features):
         entry = write_array(arrays, feature_stem(number, owner, name), rows.array)
         entry["dtype"] = str(rows.dtype).removeprefix("torch.")
-        features.append({"of": owner if isinstance(owner, str) else list(owner), "name": name, "array": entry})
+        features.append(feature_entry(owner, name, entry, rows.scale))
     tables = {t: copy_table(arrays, number, slug(t), path) for number, (t, path) in enumerate(sorted(stored.tables.items()))}
     return {
         "format": FORMAT,
@@ -210,6 +219,12 @@ def _write_arrays(arrays: Path, stored: Stored) -> dict[str, Any]:
 def feature_stem(number: int, owner: Owner, name: str) -> str:
     """The beginning of a feature's file name."""
     return f"feature{number:03d}.{slug(owner) if isinstance(owner, str) else '.'.join(map(slug, owner))}.{slug(name)}"
+
+
+def feature_entry(owner: Owner, name: str, array: dict[str, Any], scale: npt.NDArray[np.float32] | None) -> dict[str, Any]:
+    """A feature in `graph.json`."""
+    entry: dict[str, Any] = {"of": owner if isinstance(owner, str) else list(owner), "name": name, "array": array}
+    return entry if scale is None else entry | {"scale": scale.reshape(-1).tolist()}
 
 
 def write_rows(arrays: Path, stem: str, pieces: Iterable[Rows], count: int, what: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from torch import Tensor
 from gnnhet.datasets.raw import NO_SPLIT, TEST, Relation
 from gnnhet.errors import GraphError, SeedError
 from gnnhet.jit import frozen
+from gnnhet.storage.convert import put_rows
 from gnnhet.storage.csc import Csc
-from gnnhet.storage.gather import gather_rows
 
 Owner = str | Relation
 ArrayLike = npt.NDArray[Any] | Tensor
@@ -25,11 +26,20 @@ class Rows:
 
     Attributes:
         array: read-only, C-contiguous; bfloat16 is held as uint16 of the same bits, since numpy has no such type.
-        dtype: what the rows are as a tensor.
+        dtype: of the stored numbers.
+        scale: float32, of the shape of a row, that stored int8 are multiplied by; None of other features.
+        path: the file that is mapped, or None where the array lies in memory.
     """
 
     array: npt.NDArray[Any]
     dtype: torch.dtype
+    scale: npt.NDArray[np.float32] | None = None
+    path: Path | None = None
+
+    @property
+    def gathered(self) -> torch.dtype:
+        """What the rows are as a tensor: the stored dtype, or float32 where there is a scale."""
+        return self.dtype if self.scale is None else torch.float32
 
     @classmethod
     def of(cls, values: ArrayLike, what: str) -> "Rows":
@@ -129,17 +139,20 @@ class FeatureStore:
         """Numbers in a row."""
         return int(np.prod(self.array(owner, name).shape[1:], dtype=np.int64))
 
-    def gather(self, node_type: Owner, name: str, ids: ArrayLike, out: ArrayLike | None = None) -> Tensor:
+    def gather(
+        self, node_type: Owner, name: str, ids: ArrayLike, out: ArrayLike | None = None, dtype: torch.dtype | None = None
+    ) -> Tensor:
         """Rows by id, as a tensor on the CPU.
 
         Args:
             node_type: a node type (or relation).
             name: the array's name.
             ids: integers, shape [n].
-            out: filled in place and returned where given: shape [n, ...], the feature's dtype, C-contiguous.
+            out: filled in place and returned where given: shape [n, ...], of the dtype that is returned, C-contiguous.
+            dtype: of the result; by default that of the feature, float32 where it has a scale.
 
         Returns:
-            shape [n, ...], the feature's dtype.
+            shape [n, ...].
 
         Raises:
             SeedError: an id out of range.
@@ -151,10 +164,9 @@ class FeatureStore:
             if wanted.size:
                 raise SeedError(f"ids must be integers on one axis, got {wanted.dtype} of shape {wanted.shape}")
             wanted = np.empty(0, np.int64)
-        shape = (wanted.size, *rows.array.shape[1:])
-        target, result = _target(rows, shape, out)
+        result = _target((wanted.size, *rows.array.shape[1:]), rows.gathered if dtype is None else dtype, out)
         try:
-            gather_rows(rows.array, wanted.astype(np.int64, copy=False), target)
+            put_rows(rows.array, rows.dtype, rows.scale, wanted.astype(np.int64, copy=False), result)
         except GraphError as error:
             raise SeedError(f"gather of `{name}` of {node_type}: {error}") from None
         return result
@@ -168,26 +180,24 @@ def _torch_dtype(dtype: npt.DTypeLike, what: str) -> torch.dtype:
         raise GraphError(f"{what} must be of a dtype that torch {torch.__version__} has, got {dtype}: convert it") from error
 
 
-def _target(rows: Rows, shape: tuple[int, ...], out: ArrayLike | None) -> tuple[npt.NDArray[Any], Tensor]:
-    """The array to fill and the tensor over the same memory."""
+def _target(shape: tuple[int, ...], dtype: torch.dtype, out: ArrayLike | None) -> Tensor:
+    """The tensor to fill."""
     if out is None:
-        tensor = torch.empty(shape, dtype=rows.dtype)
-    elif isinstance(out, Tensor):
+        return torch.empty(shape, dtype=dtype)
+    if isinstance(out, Tensor):
         tensor = out
     else:
         if not out.flags.writeable:
             raise GraphError("out must be writable, got a read-only array")
-        as_bits = rows.dtype == torch.bfloat16 and out.dtype == np.uint16
+        as_bits = dtype == torch.bfloat16 and out.dtype == np.uint16
         tensor = torch.from_numpy(out.view(np.int16) if as_bits else out)
         tensor = tensor.view(torch.bfloat16) if as_bits else tensor
-    if tuple(tensor.shape) != shape or tensor.dtype != rows.dtype or not tensor.is_contiguous() or tensor.is_cuda:
+    if tuple(tensor.shape) != shape or tensor.dtype != dtype or not tensor.is_contiguous() or tensor.device.type != "cpu":
         raise GraphError(
-            f"out must be contiguous on the CPU, of shape {shape} and dtype {rows.dtype}, "
-            f"got {tuple(tensor.shape)} and {tensor.dtype}"
+            f"out must be contiguous on the CPU, of shape {shape} and dtype {dtype}, "
+            f"got {tuple(tensor.shape)} and {tensor.dtype} on {tensor.device}"
         )
-    plain = tensor.detach()
-    array = plain.view(torch.int16).numpy() if rows.dtype == torch.bfloat16 else plain.numpy()
-    return array.view(rows.array.dtype), tensor
+    return tensor
 
 
 def _as_tensor(rows: Rows) -> Tensor:

@@ -16,31 +16,48 @@ _STREAMED = 2048  # bytes; from here on copies go past the caches
 Bytes = npt.NDArray[np.uint8]
 
 
-def gather_rows(rows: npt.NDArray[Any], ids: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None:
-    """Fill `out[i] = rows[ids[i]]`.
+def gather_rows(
+    rows: npt.NDArray[Any],
+    ids: npt.NDArray[np.int64],
+    out: npt.NDArray[Any],
+    places: npt.NDArray[np.int64] | None = None,
+) -> None:
+    """Fill `out[i] = rows[ids[i]]`, or `out[places[i]]`.
 
     Args:
         rows: C-contiguous, shape [count, ...].
         ids: int64, shape [n].
         out: C-contiguous, shape [n, ...], the dtype of `rows`.
+        places: int64, shape [n], in range of `out`.
 
     Raises:
         GraphError: an id outside 0..count-1; `out` is then untouched.
     """
     if not ids.size:
         return
-    bad = _first_outside(frozen(ids), rows.shape[0])
-    if bad >= 0:
-        raise GraphError(f"ids must lie in 0..{rows.shape[0] - 1}, got {int(ids[bad])} at position {bad}")
+    check_ids(ids, rows.shape[0])
     row_bytes = rows.nbytes // rows.shape[0]
     if row_bytes:
         source, target = rows.reshape(-1).view(np.uint8), out.reshape(-1).view(np.uint8)
-        if row_bytes in (16, 32, 64):
+        if places is not None:
+            _copy_to(frozen(source), frozen(ids), frozen(places), target, row_bytes)
+        elif row_bytes in (16, 32, 64):
             _copy_short_rows(frozen(source), frozen(ids), target, row_bytes)
         elif row_bytes < _LONG:
             _copy_rows(frozen(source), frozen(ids), target, row_bytes)
         else:
             _copy_long_rows(frozen(source), frozen(ids), target, row_bytes, -target.ctypes.data % _LINE)
+
+
+def check_ids(ids: npt.NDArray[np.int64], count: int) -> None:
+    """Refuse ids that are not those of `count` rows.
+
+    Raises:
+        GraphError: one is outside 0..count-1.
+    """
+    bad = _first_outside(frozen(ids), count)
+    if bad >= 0:
+        raise GraphError(f"ids must lie in 0..{count - 1}, got {int(ids[bad])} at position {bad}")
 
 
 @kernel
@@ -86,6 +103,21 @@ def _copy_rows(rows: Bytes, ids: npt.NDArray[np.int64], out: Bytes, size: int) -
             _copy_lines(rows, ids[i] * size, out, i * size, size)
         else:
             _copy_part(rows, ids[i] * size, out, i * size, size)
+
+
+@kernel
+def _copy_to(rows: Bytes, ids: npt.NDArray[np.int64], places: npt.NDArray[np.int64], out: Bytes, size: int) -> None:
+    """Copy rows of `size` bytes, each to a place of its own; ids and places are in range."""
+    last = ids.size - 1
+    for i in range(ids.size):
+        coming = ids[min(i + _AHEAD, last)] * size
+        for k in range(0, min(size, _LONG), _LINE):
+            prefetch(rows, coming + k)
+        prefetch(rows, coming + size - 1)
+        if size >= _LINE:
+            _copy_lines(rows, ids[i] * size, out, places[i] * size, size)
+        else:
+            _copy_part(rows, ids[i] * size, out, places[i] * size, size)
 
 
 @kernel

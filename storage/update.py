@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from gnnhet.errors import GraphError
+from gnnhet.storage.compact import compacted
 from gnnhet.storage.csc import check_ids, integers
-from gnnhet.storage.disk import feature_stem, map_array, write_rows
+from gnnhet.storage.disk import feature_entry, feature_stem, map_array, write_rows
 from gnnhet.storage.features import ArrayLike, Owner, Rows, checked_rows
 from gnnhet.storage.index import ARRAYS, array_path, owner_of, read_index, revision
 from gnnhet.storage.lock import WAIT_SECONDS, changing, publish
@@ -33,6 +34,7 @@ def put_feature(
     name: str,
     values: ArrayLike | Iterable[ArrayLike],
     *,
+    dtype: str | None = None,
     known: Document | None = None,
     timeout_s: float = WAIT_SECONDS,
 ) -> int:
@@ -43,6 +45,8 @@ def put_feature(
         owner: a node type or relation.
         name: the feature's name.
         values: array or tensor, shape [count, ...]; or pieces of one, in order, for features larger than memory.
+        dtype: what floating values are stored as: float32, float16, bfloat16, or int8 with a scale a column, for which pieces
+            must be a list or another thing that can be read twice.
         known: the `graph.json` that the caller has open: refused where the folder's nodes or edges are others by now.
         timeout_s: how long to wait for another writer.
 
@@ -61,10 +65,13 @@ def put_feature(
         count = _count(document, owner)
         found = _find(document, owner, name)
         number = len(document["features"]) if found is None else found
-        entry = write_rows(
-            folder / ARRAYS, feature_stem(number, owner, name), _pieces(owner, name, values), count, f"`{name}` of {owner}"
-        )
-        _hold(document, owner, name, entry)
+        what, pieces, scale = f"`{name}` of {owner}", _pieces(owner, name, values), None
+        if dtype == "int8" and isinstance(values, Iterator):
+            raise GraphError(f"{what} must come in pieces that can be read twice, got an iterator: pass a list")
+        if dtype is not None:
+            pieces, scale = compacted(lambda: _pieces(owner, name, values), dtype, what)
+        entry = write_rows(folder / ARRAYS, feature_stem(number, owner, name), pieces, count, what)
+        _hold(document, feature_entry(owner, name, entry, scale))
 
     return _change(folder, edit, known, timeout_s)
 
@@ -118,7 +125,8 @@ def put_rows(
         check_ids(wanted, held.array.shape[0], f"ids of {what}")
         pieces = _patched(array_path(folder, old["array"]), held, wanted, rows)
         count = held.array.shape[0]
-        _hold(document, owner, name, write_rows(folder / ARRAYS, feature_stem(number, owner, name), pieces, count, what))
+        entry = write_rows(folder / ARRAYS, feature_stem(number, owner, name), pieces, count, what)
+        _hold(document, feature_entry(owner, name, entry, None))
 
     return _change(folder, edit, known, timeout_s)
 
@@ -186,12 +194,12 @@ def _required(document: Document, owner: Owner, name: str) -> int:
     return number
 
 
-def _hold(document: Document, owner: Owner, name: str, entry: Document) -> None:
+def _hold(document: Document, entry: Document) -> None:
     """Put a feature's entry in the place of the one before, or in order."""
-    number = _find(document, owner, name)
+    number = _find(document, owner_of(entry), str(entry["name"]))
     if number is not None:
         document["features"].pop(number)
-    document["features"].append({"of": owner if isinstance(owner, str) else list(owner), "name": name, "array": entry})
+    document["features"].append(entry)
     document["features"].sort(key=lambda held: (isinstance(held["of"], list), held["of"], held["name"]))
 
 
