@@ -54,12 +54,14 @@ class RowStream:
         shape: of the whole, rows first.
         dtype: of the arrays; bfloat16 is uint16 of the same bits, with `bfloat16` true.
         bfloat16: whether uint16 stands for bfloat16.
+        scale: float32, of the shape of a row, that int8 is to be multiplied by.
     """
 
     read: Callable[[int], Iterator[Array]]
     shape: tuple[int, ...]
     dtype: np.dtype
     bfloat16: bool = False
+    scale: Array | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

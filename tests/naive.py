@@ -406,3 +406,24 @@ def text_entries(text: bytes, most: int, valued: bool) -> tuple[list[tuple[int, 
             return found, begin
         found.append((int(parts[0]), int(parts[1]), parts[2] if valued else b""))
     return found, -1
+
+
+def split(held: Sequence[int], ids: Sequence[int]) -> tuple[list[int], list[int], list[int], list[int]]:
+    """`cache._split`: (slots, positions of hits, missing ids, their positions)."""
+    hits = [i for i, row in enumerate(ids) if row in held]
+    misses = [i for i, row in enumerate(ids) if row not in held]
+    return [held.index(ids[i]) for i in hits], hits, [ids[i] for i in misses], misses
+
+
+def narrowed(value: float, dtype: str) -> float:
+    """A float32 as `jit.write_float` stores it: to nearest, ties to even."""
+    if dtype == "float16":
+        try:
+            return float(struct.unpack("<e", struct.pack("<e", value))[0])
+        except OverflowError:
+            return math.copysign(math.inf, value)
+    if dtype == "bfloat16" and math.isfinite(value):
+        bits = struct.unpack("<I", struct.pack("<f", value))[0]
+        bits = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16
+        return float(struct.unpack("<f", struct.pack("<I", bits))[0])
+    return value

@@ -9,6 +9,15 @@ import typer
 from gnnhet.cli.output import AsJson, Root, number_bytes, print_json
 
 
+class FeatureDtype(StrEnum):
+    """What features are stored as."""
+
+    float32 = "float32"
+    float16 = "float16"
+    bfloat16 = "bfloat16"
+    int8 = "int8"
+
+
 class OnError(StrEnum):
     """What happens at a bad row."""
 
@@ -59,6 +68,9 @@ def ingest(
     keep_edge_ids: Annotated[
         bool, typer.Option("--keep-edge-ids", help="Remember each edge's place in the input (8 bytes an edge).")
     ] = False,
+    feature_dtype: Annotated[
+        FeatureDtype | None, typer.Option("--feature-dtype", help="Store floating features x so; int8 has a scale a column.")
+    ] = None,
     on_error: Annotated[OnError, typer.Option("--on-error", help="Stop at a bad row, or skip and report it.")] = OnError.stop,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what an interrupted ingest finished.")] = False,
     name: Annotated[str | None, typer.Option("--name", help="What the graph is called; by default as its source.")] = None,
@@ -96,6 +108,7 @@ def ingest(
             add_reverse=add_reverse,
             sort_rows=None if sort_rows is None else str(sort_rows),
             keep_edge_ids=keep_edge_ids,
+            feature_dtype=None if feature_dtype is None else str(feature_dtype),
             num_nodes=num_nodes,
             on_error=str(on_error),
             resume=resume,

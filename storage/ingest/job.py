@@ -17,6 +17,7 @@ from gnnhet.datasets.source import RowStream, Source
 from gnnhet.errors import GraphError, SpecError
 from gnnhet.storage import disk
 from gnnhet.storage.arrays import copy_table
+from gnnhet.storage.compact import compacted
 from gnnhet.storage.features import Rows, checked_rows
 from gnnhet.storage.index import ARRAYS, FORMAT, INDEX, VERSION, read_index, revision
 from gnnhet.storage.ingest.journal import Journal
@@ -126,7 +127,7 @@ class _Steps:
                 | {key: found[key] for key in ("count", "arrays")}
             )
             features += [{"of": list(job.relation), "name": v, "array": array} for v, array in sorted(found["values"].items())]
-        of_nodes = [{"of": t, "name": n, "array": self._feature(t, n, source.features[t][n], numbers[t, n])} for t, n in owners]
+        of_nodes = [self._feature(t, n, source.features[t][n], numbers[t, n]) for t, n in owners]
         document = {
             "format": FORMAT,
             "version": VERSION,
@@ -255,15 +256,21 @@ class _Steps:
         return made
 
     def _feature(self, node_type: str, name: str, rows: RowStream, number: int) -> dict[str, Any]:
-        """A node type's array."""
+        """A node type's array; its entry of `graph.json`."""
         step = f"feature {node_type} {name}"
         found: dict[str, Any] | None = self._journal.found(step)
         if found is None:
-            with self._watch(f"writing {node_type}.{name}", rows.shape[0], "rows") as progress:
+            what, scale = f"`{name}` of {node_type}", rows.scale
+            floating = rows.bfloat16 or rows.dtype.kind == "f"
+            dtype = self._options.feature_dtype if name == "x" and floating else None
+            readings = 2 if dtype == "int8" else 1
+            with self._watch(f"writing {node_type}.{name}", rows.shape[0] * readings, "rows") as progress:
                 pieces = _checked(node_type, name, rows, progress.advance)
-                what = f"`{name}` of {node_type}"
+                if dtype is not None:
+                    pieces, scale = compacted(lambda: _checked(node_type, name, rows, progress.advance), dtype, what)
                 stem = disk.feature_stem(number, node_type, name)
-                found = disk.write_rows(self._journal.arrays, stem, pieces, rows.shape[0], what)
+                array = disk.write_rows(self._journal.arrays, stem, pieces, rows.shape[0], what)
+                found = disk.feature_entry(node_type, name, array, scale)
             self._journal.finish(step, found)
         return found
 

@@ -8,6 +8,7 @@ from typing import Any
 import psutil
 
 from gnnhet.errors import SpecError
+from gnnhet.storage.compact import STORED
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _RESERVE = 96 << 20  # bytes for the interpreter's own needs while it works
@@ -25,6 +26,7 @@ class Options:
         add_reverse: give each relation (s, name, d) its reverse (d, rev_name, s).
         sort_rows: `source` or `time` sorts the edges of each destination; `None` keeps the order of the input.
         keep_edge_ids: remember each edge's position in the input (8 bytes an edge).
+        feature_dtype: what floating `x` are stored as: float32, float16, bfloat16 or int8; `None` as they come.
     """
 
     drop_duplicates: bool = False
@@ -33,11 +35,14 @@ class Options:
     add_reverse: bool = False
     sort_rows: str | None = None
     keep_edge_ids: bool = False
+    feature_dtype: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what does not go together."""
         if self.sort_rows not in (None, "source", "time"):
             raise SpecError(f"rows are sorted by source or time, or not at all, got {self.sort_rows!r}")
+        if self.feature_dtype is not None and self.feature_dtype not in STORED:
+            raise SpecError(f"features are stored as one of {', '.join(STORED)}, got {self.feature_dtype!r}")
 
     @property
     def distinct(self) -> bool:

@@ -13,6 +13,7 @@ from gnnhet.datasets.source import Edges, EdgeStream, RowStream, Source
 from gnnhet.errors import FormatError, SpecError
 from gnnhet.storage import disk, index
 from gnnhet.storage.csc import Csc
+from gnnhet.storage.features import Rows
 from gnnhet.storage.index import INDEX
 from gnnhet.storage.ingest.options import parse_bytes
 
@@ -88,9 +89,10 @@ def of_folder(folder: Path) -> Source:
     features: dict[str, dict[str, RowStream]] = {}
     for owner, name, rows in stored.features:
         if isinstance(owner, str):
-            features.setdefault(owner, {})[name] = _rows(rows.array, rows.dtype == torch.bfloat16)
-        elif rows.dtype == torch.bfloat16:
-            raise SpecError(f"bfloat16 edges' features are not carried over, got `{name}` of {owner}: remove or convert it first")
+            features.setdefault(owner, {})[name] = _rows(rows)
+        elif rows.dtype == torch.bfloat16 or rows.scale is not None:
+            kind = "bfloat16" if rows.scale is None else "scaled"
+            raise SpecError(f"{kind} features of edges are not carried over, got `{name}` of {owner}: remove or convert it first")
         else:
             edge_rows[owner][name] = rows.array
     return Source(
@@ -102,14 +104,16 @@ def of_folder(folder: Path) -> Source:
     )
 
 
-def _rows(array: np.ndarray, bfloat16: bool) -> RowStream:
+def _rows(rows: Rows) -> RowStream:
     """Rows of a mapped array, copied piece by piece."""
+    array = rows.array
 
     def read(most: int) -> Iterator[np.ndarray]:
         for first in range(0, array.shape[0], most):
             yield np.array(array[first : first + most])
 
-    return RowStream(read=read, shape=array.shape, dtype=array.dtype, bfloat16=bfloat16)
+    half = rows.dtype == torch.bfloat16
+    return RowStream(read=read, shape=array.shape, dtype=array.dtype, bfloat16=half, scale=rows.scale)
 
 
 def _edges(part: Csc, values: dict[str, np.ndarray]) -> EdgeStream:
