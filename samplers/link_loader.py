@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gnnhet.datasets.raw import Relation
 from gnnhet.errors import SeedError, SpecError
+from gnnhet.samplers.gathering import Tiers
 from gnnhet.samplers.link import Edges, LinkBatch, LinkSampler
 from gnnhet.samplers.loader import Loader, pool_of
 from gnnhet.samplers.neighbor import Fanouts
@@ -46,6 +47,7 @@ class LinkLoader(Loader[LinkBatch]):
         prefetch: int = 2,
         share: tuple[int, Sequence[float]] | None = None,
         features: Sequence[str] = ("x",),
+        tiers: Tiers | None = None,
         pinned: bool | None = None,
         timeout_s: float = 600.0,
         **options: Any,
@@ -65,6 +67,7 @@ class LinkLoader(Loader[LinkBatch]):
             prefetch: finished batches that wait at most.
             share: (rank, weights of all ranks): yield only this rank's part of each step.
             features: names gathered for every input node whose type has them.
+            tiers: where features are read from, and the cache in front; by default from memory or maps, without a cache.
             pinned: page-locked feature memory; by default where CUDA is present.
             timeout_s: seconds to wait for one batch.
             options: others of `LinkSampler`.
@@ -83,6 +86,7 @@ class LinkLoader(Loader[LinkBatch]):
             prefetch=prefetch,
             share=share,
             features=features,
+            tiers=tiers,
             pinned=pinned,
             timeout_s=timeout_s,
         )
@@ -113,7 +117,7 @@ class LinkLoader(Loader[LinkBatch]):
         own = places[first:last]
         times = None if self.seed_time is None else self.seed_time[own]
         links = self.links.sample(self._edges(own), epoch, step, seed_time=times, offset=first, whole=self._edges(places))
-        features = self._features(links.batch.input_of)
+        features = self.gather(links.batch.input_of)
         batch = with_changes(links.batch, features=features, num_labelled=links.num_examples)
         return with_changes(links, batch=batch, places=torch.from_numpy(np.array(own, np.int64)))
 

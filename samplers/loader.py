@@ -1,10 +1,13 @@
 """`NeighborLoader`: sampled and gathered mini-batches, made ahead by threads, handed out in strict order; `Loader`: its order."""
 
+import copy
+import logging
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace as with_changes
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -13,13 +16,17 @@ import torch
 from torch import Tensor
 
 from gnnhet.errors import SeedError, SpecError, WaitError
+from gnnhet.samplers import caching
 from gnnhet.samplers.batch import MiniBatch
 from gnnhet.samplers.buffers import BufferPool
 from gnnhet.samplers.edges import Values
+from gnnhet.samplers.gathering import CacheStats, Gatherer, Tiers
 from gnnhet.samplers.neighbor import Fanouts, NeighborSampler, Seeds
 from gnnhet.samplers.rng import permutation
 from gnnhet.samplers.shares import share_bounds
 from gnnhet.storage.graph import Graph
+
+_log = logging.getLogger("gnnhet")
 
 Batch = TypeVar("Batch", bound=Any)
 
@@ -45,6 +52,7 @@ class Loader(Generic[Batch]):
         prefetch: int,
         share: tuple[int, Sequence[float]] | None,
         features: Sequence[str],
+        tiers: Tiers | None,
         pinned: bool | None,
         timeout_s: float,
     ) -> None:
@@ -64,11 +72,15 @@ class Loader(Generic[Batch]):
         self.graph = graph
         self.batch_size, self.shuffle, self.threads, self.prefetch = batch_size, shuffle, threads, prefetch
         self.share, self.timeout_s = share, timeout_s
-        self._gathered = [
-            (node_type, name) for node_type in graph.node_types for name in features if graph.features.has(node_type, name)
-        ]
         pin = torch.cuda.is_available() if pinned is None else pinned
-        self._rows_pool = BufferPool(pinned=pin, most=(threads + prefetch + 2) * max(len(self._gathered), 1))
+        self._gatherer = Gatherer(
+            graph,
+            features,
+            tiers or Tiers(),
+            lambda count: BufferPool(pinned=pin, most=(threads + prefetch + 2) * count),
+        )
+        self.gather: Callable[[Mapping[str, Tensor]], dict[str, dict[str, Tensor]]] = self._gatherer
+        self._filled = False
         self._epoch, self._step, self._abandoned = 0, 0, False
 
     def __len__(self) -> int:
@@ -95,8 +107,9 @@ class Loader(Generic[Batch]):
         """The batches from the current position to the end of its epoch."""
         if self._abandoned:
             self._epoch, self._step, self._abandoned = self._epoch + 1, 0, False
+        self.fill_cache()
         epoch = self._epoch
-        order = permutation(self.seeds.size, self.sampler.seed, epoch) if self.shuffle else np.arange(self.seeds.size)
+        order = self._order(epoch)
         pending: deque[Future[Batch]] = deque()
         ahead = iter(range(self._step, len(self)))
         pool = ThreadPoolExecutor(max_workers=self.threads, thread_name_prefix="gnnhet-sampler")
@@ -140,12 +153,61 @@ class Loader(Generic[Batch]):
         """This rank's part of one step, from the positions in `seeds` of the step's seeds."""
         raise NotImplementedError
 
-    def _features(self, ids_of: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
-        """Rows of every node type that has them."""
-        features: dict[str, dict[str, Tensor]] = {}
-        for node_type, name in self._gathered:
-            features.setdefault(node_type, {})[name] = self._gather(node_type, name, ids_of[node_type])
-        return features
+    def cache_stats(self) -> CacheStats | None:
+        """What the cache of features did so far; None before it is filled, or where there is none."""
+        return self._gatherer.stats()
+
+    def fill_cache(self) -> None:
+        """Read the rows that the cache is to hold; the first `for` does so by itself.
+
+        Raises:
+            SpecError: the policy is not of this loader, or memory is too small.
+            FormatError: a file is gone or cannot be read.
+        """
+        tiers, slow = self._gatherer.tiers, self._gatherer.slow
+        if self._filled or not tiers.cache_bytes or not slow:
+            return
+        row_bytes = {node_type: size for node_type, (_, size) in slow.items()}
+        with ThreadPoolExecutor(max_workers=self.threads, thread_name_prefix="gnnhet-presample") as pool:
+            steps = partial(self._asked, pool, tiers.presample)
+            held = caching.rows_to_hold(self.graph, tiers, row_bytes, steps, self._inclusion)
+        _log.info(
+            "holding %s of %s rows of features (%s), about %.1f GiB",
+            f"{sum(ids.size for ids in held.values()):,}",
+            f"{sum(count for count, _ in slow.values()):,}",
+            tiers.policy,
+            sum(ids.size * row_bytes[t] for t, ids in held.items()) / 2**30,
+        )
+        self._gatherer.hold(held)
+        self._filled = True
+
+    def _asked(self, pool: ThreadPoolExecutor, count: int) -> Iterator[dict[str, npt.NDArray[np.int64]]]:
+        """Per node type the nodes whose features the next steps ask for, each once; into the next epoch, not beyond."""
+        first = self._epoch + 1 if self._abandoned else self._epoch
+        begin = 0 if self._abandoned else self._step
+        places = [(first, step) for step in range(begin, len(self))] + [(first + 1, step) for step in range(len(self))]
+        orders = {epoch: self._order(epoch) for epoch in {epoch for epoch, _ in places[:count]}}
+
+        def asked(place: tuple[int, int]) -> dict[str, npt.NDArray[np.int64]]:
+            probe, found = copy.copy(self), {}
+
+            def note(ids_of: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+                found.update({node_type: np.unique(ids.numpy()) for node_type, ids in ids_of.items()})
+                return {}
+
+            probe.gather = note
+            probe._make(orders[place[0]], *place)
+            return found
+
+        yield from pool.map(asked, places[:count])
+
+    def _inclusion(self) -> dict[str, npt.NDArray[np.float32]]:
+        """Scores of the policy `inclusion`."""
+        raise SpecError(f"inclusion is of seeds that are nodes and draw by fanouts, got {type(self).__name__}: take presampled")
+
+    def _order(self, epoch: int) -> npt.NDArray[np.int64]:
+        """Which of the seeds an epoch's steps take, in order."""
+        return permutation(self.seeds.size, self.sampler.seed, epoch) if self.shuffle else np.arange(self.seeds.size)
 
     def _labels(self, seed_type: str, own: Tensor, everyone: Any) -> tuple[Tensor | None, int]:
         """(labels of this rank's seeds, how many of all ranks' seeds are labelled)."""
@@ -155,12 +217,6 @@ class Loader(Generic[Batch]):
         if labels.dtype.is_floating_point:
             return labels, len(everyone)
         return labels, int((self.graph.features.gather(seed_type, "y", everyone) >= 0).sum())
-
-    def _gather(self, node_type: str, name: str, ids: Tensor) -> Tensor:
-        """Rows of the inputs, in reused memory."""
-        rows = self.graph.features.rows(node_type, name)
-        out = self._rows_pool.take((ids.numel(), *rows.array.shape[1:]), rows.dtype)
-        return self.graph.features.gather(node_type, name, ids, out=out)
 
 
 class NeighborLoader(Loader[MiniBatch]):
@@ -199,6 +255,7 @@ class NeighborLoader(Loader[MiniBatch]):
         prefetch: int = 2,
         share: tuple[int, Sequence[float]] | None = None,
         features: Sequence[str] = ("x",),
+        tiers: Tiers | None = None,
         with_degrees: bool = False,
         with_edge_ids: bool = False,
         pinned: bool | None = None,
@@ -226,6 +283,7 @@ class NeighborLoader(Loader[MiniBatch]):
             prefetch: finished batches that wait at most.
             share: (rank, weights of all ranks): yield only this rank's part of each step.
             features: names gathered for every input node whose type has them.
+            tiers: where features are read from, and the cache in front; by default from memory or maps, without a cache.
             with_degrees: see `replace`.
             with_edge_ids: see `replace`.
             pinned: page-locked feature memory; by default where CUDA is present.
@@ -243,6 +301,7 @@ class NeighborLoader(Loader[MiniBatch]):
             prefetch=prefetch,
             share=share,
             features=features,
+            tiers=tiers,
             pinned=pinned,
             timeout_s=timeout_s,
         )
@@ -282,7 +341,11 @@ class NeighborLoader(Loader[MiniBatch]):
         times = None if self.seed_time is None else self.seed_time[places][first:last]
         batch = self.sampler.sample((self.seed_type, everyone[first:last]), epoch, step, seed_time=times)
         labels, num_labelled = self._labels(self.seed_type, batch.seeds, everyone)
-        return with_changes(batch, features=self._features(batch.input_of), y=labels, num_labelled=num_labelled)
+        return with_changes(batch, features=self.gather(batch.input_of), y=labels, num_labelled=num_labelled)
+
+    def _inclusion(self) -> dict[str, npt.NDArray[np.float32]]:
+        """Scores of the policy `inclusion`."""
+        return caching.inclusion(self.graph, self.sampler.fanouts, self.seeds, self.batch_size)
 
 
 def pool_of(graph: Graph, fanouts: Fanouts, batches: int) -> BufferPool:

@@ -8,6 +8,7 @@ import numpy as np
 
 from gnnhet.errors import SpecError
 from gnnhet.samplers.batch import MiniBatch
+from gnnhet.samplers.gathering import Tiers
 from gnnhet.samplers.induced import SubgraphSampler
 from gnnhet.samplers.loader import Loader
 from gnnhet.samplers.neighbor import Seeds
@@ -40,6 +41,7 @@ class SubgraphLoader(Loader[Subgraph | MiniBatch]):
         prefetch: int = 2,
         share: tuple[int, Sequence[float]] | None = None,
         features: Sequence[str] = ("x",),
+        tiers: Tiers | None = None,
         pinned: bool | None = None,
         timeout_s: float = 600.0,
     ) -> None:
@@ -55,6 +57,7 @@ class SubgraphLoader(Loader[Subgraph | MiniBatch]):
             prefetch: finished subgraphs that wait at most.
             share: (rank, weights of all ranks): yield only this rank's part of each step.
             features: names gathered for every node whose type has them.
+            tiers: where features are read from, and the cache in front; by default from memory or maps, without a cache.
             pinned: page-locked feature memory; by default where CUDA is present.
             timeout_s: seconds to wait for one subgraph.
 
@@ -83,6 +86,7 @@ class SubgraphLoader(Loader[Subgraph | MiniBatch]):
             prefetch=prefetch,
             share=share,
             features=features,
+            tiers=tiers,
             pinned=pinned,
             timeout_s=timeout_s,
         )
@@ -113,5 +117,5 @@ class SubgraphLoader(Loader[Subgraph | MiniBatch]):
             first, last = (0, count) if self.share is None else share_bounds(count, self.share[1], self.share[0])
             found = self.sampler.sample((self.seed_type, everyone[first:last]), epoch, step)
         labels, num_labelled = self._labels(found.seed_type, found.seeds, everyone)
-        found = with_changes(found, features=self._features(found.ids_of), y=labels, num_labelled=num_labelled)
+        found = with_changes(found, features=self.gather(found.ids_of), y=labels, num_labelled=num_labelled)
         return found if self.num_layers is None else found.to_batch(self.num_layers)

@@ -427,3 +427,47 @@ def narrowed(value: float, dtype: str) -> float:
         bits = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16
         return float(struct.unpack("<f", struct.pack("<I", bits))[0])
     return value
+
+
+def clairvoyant(steps: Sequence[Sequence[int]], capacity: int) -> list[int]:
+    """`caching.clairvoyant`: hits of each step, by asking each row's next use anew."""
+
+    def next_use(row: int, step: int) -> int:
+        return next((later for later in range(step + 1, len(steps)) if row in steps[later]), len(steps))
+
+    held: set[int] = set()
+    hits = []
+    for step, ids in enumerate(steps):
+        hits.append(sum(row in held for row in ids))
+        every = sorted(held | set(ids), key=lambda row: next_use(row, step))
+        held = {row for row in every[:capacity] if next_use(row, step) < len(steps)}
+    return hits
+
+
+def inclusion(indptr: Sequence[int], indices: Sequence[int], fanouts: Sequence[int], first: Sequence[float]) -> list[float]:
+    """`caching.inclusion`, from the probabilities of being a seed."""
+    p = list(first)
+    for fanout in fanouts:
+        stays = [1 - one for one in p]
+        for v in range(len(p)):
+            row = indices[indptr[v] : indptr[v + 1]]
+            for u in row:
+                stays[u] *= 1 - p[v] * (1 if fanout < 0 else min(1, fanout / len(row)))
+        p = [1 - one for one in stays]
+    return p
+
+
+def presampled(often: Sequence[int], steps: Sequence[Sequence[int]]) -> list[float]:
+    """`caching.presampled`: counts drawn towards the mean of nodes that are sources about equally often."""
+    counts = [sum(node in ids for ids in steps) for node in range(len(often))]
+    groups: dict[int, list[int]] = {}
+    for node, count in enumerate(often):
+        groups.setdefault(int(4 * math.log2(count + 1)), []).append(node)
+    scores = [0.0] * len(often)
+    for nodes in groups.values():
+        mean = sum(counts[node] for node in nodes) / len(nodes)
+        variance = sum((counts[node] - mean) ** 2 for node in nodes) / len(nodes)
+        beyond = max(variance - mean, 0)  # than of counts that differ by chance
+        for node in nodes:
+            scores[node] = mean + beyond / max(beyond + mean, 1e-30) * (counts[node] - mean)
+    return scores

@@ -42,6 +42,7 @@ class Slots:
     """Which rows a cache holds and where; counts what was found. Several threads may ask at once.
 
     Attributes:
+        size: rows held.
         looked, found: rows that were asked for, and those that were there.
     """
 
@@ -59,6 +60,7 @@ class Slots:
         self._slot_of = huge_empty(count, np.int32)
         self._slot_of[:] = ABSENT
         self._slot_of[ids] = np.arange(ids.size, dtype=np.int32)
+        self.size = ids.size
         self._lock = threading.Lock()
         self.looked, self.found = 0, 0
 
