@@ -10,6 +10,7 @@ from gnnhet.errors import SpecError
 OPTIMIZERS = ("adagrad", "adam", "adamw", "rmsprop", "sgd")
 SCHEDULES = ("constant", "cosine", "linear")
 EMBEDDINGS = ("dense", "sparse")
+EVALUATIONS = ("full", "sampled", "none")
 SPARSE_OPTIMIZERS = ("adagrad", "adam", "adamw", "sgd")
 DEFAULT_EPOCHS = 20
 
@@ -22,7 +23,7 @@ _WORDS: dict[tuple[type, ...], str] = {
 _KINDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("hidden", "epochs", "steps", "batch_size", "seed", "early_stop", "eval_every"), (int,)),
     **dict.fromkeys(("dropout", "lr", "weight_decay"), (int, float)),
-    **dict.fromkeys(("model", "optimizer", "schedule", "target", "embeddings"), (str,)),
+    **dict.fromkeys(("model", "optimizer", "schedule", "target", "embeddings", "evaluation"), (str,)),
     "replace": (bool,),
 }
 _MOST = 2**63 - 1  # what torch takes as a seed, and numpy as a size
@@ -48,6 +49,8 @@ class TrainConfig:
         replace: draw neighbours with replacement.
         early_stop: stop after so many epochs without a better validation accuracy; None: never.
         eval_every: epochs between evaluations.
+        evaluation: full, with every neighbour, layer by layer over all nodes (their rows of two layers must fit into memory);
+            sampled, over the evaluated nodes with the run's fanouts; or none.
         target: node type to predict; None: the one that has labels.
         embeddings: of node types without features: dense, parameters on every device; sparse, a table in mapped files of
             which a step updates the rows it reads (moments of the others stay, weight decay spares them).
@@ -68,6 +71,7 @@ class TrainConfig:
     replace: bool = False
     early_stop: int | None = None
     eval_every: int = 1
+    evaluation: str = "full"
     target: str | None = None
     embeddings: str = "dense"
 
@@ -100,9 +104,16 @@ class TrainConfig:
             raise SpecError(f"dropout must be a probability in [0, 1), got {self.dropout}")
         if not 0 < self.lr < float("inf"):
             raise SpecError(f"lr must be a finite number above 0, got {self.lr}")
-        for name, known in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("embeddings", EMBEDDINGS)):
+        for name, known in (
+            ("optimizer", OPTIMIZERS),
+            ("schedule", SCHEDULES),
+            ("embeddings", EMBEDDINGS),
+            ("evaluation", EVALUATIONS),
+        ):
             if getattr(self, name) not in known:
                 raise SpecError(f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}")
+        if self.evaluation == "none" and self.early_stop is not None:
+            raise SpecError("stopping early needs evaluations, got early_stop and evaluation none: leave one out")
         if self.embeddings == "sparse" and self.optimizer not in SPARSE_OPTIMIZERS:
             raise SpecError(f"sparse embeddings need one of {', '.join(SPARSE_OPTIMIZERS)}, got optimizer {self.optimizer!r}")
 

@@ -343,6 +343,23 @@ class NeighborLoader(Loader[MiniBatch]):
         labels, num_labelled = self._labels(self.seed_type, batch.seeds, everyone)
         return with_changes(batch, features=self.gather(batch.input_of), y=labels, num_labelled=num_labelled)
 
+    def over(self, seeds: Seeds) -> "NeighborLoader":
+        """A loader over other seeds in the order given, of all ranks; it samples, reads and caches as this one.
+
+        Args:
+            seeds: ids, or (node type, ids).
+
+        Raises:
+            SeedError: seeds that are not nodes, or a loader whose seeds have times.
+        """
+        if self.seed_time is not None:
+            raise SeedError("seeds of another loader have times of their own: make it with seed_time")
+        other = copy.copy(self)
+        other.seed_type, other.seeds = self.sampler.resolve_seeds(seeds)
+        other.shuffle, other.share = False, None
+        other._epoch, other._step, other._abandoned = 0, 0, False
+        return other
+
     def _inclusion(self) -> dict[str, npt.NDArray[np.float32]]:
         """Scores of the policy `inclusion`."""
         return caching.inclusion(self.graph, self.sampler.fanouts, self.seeds, self.batch_size)

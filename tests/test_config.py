@@ -56,6 +56,8 @@ configs = st.builds(
         ({"lr": float("inf")}, "lr must be a finite number above 0"),
         ({"lr": float("nan")}, "lr must be a finite number above 0"),
         ({"optimizer": "lion"}, "optimizer must be one of adagrad, adam, adamw, rmsprop, sgd, got 'lion'"),
+        ({"evaluation": "half"}, "evaluation must be one of full, sampled, none, got 'half'"),
+        ({"evaluation": "none", "early_stop": 3}, "stopping early needs evaluations"),
         ({"embeddings": "thin"}, "embeddings must be one of dense, sparse, got 'thin'"),
         ({"embeddings": "sparse", "optimizer": "rmsprop"}, "sparse embeddings need one of adagrad, adam, adamw, sgd, got"),
         ({"schedule": "step"}, "schedule must be one of constant, cosine, linear, got 'step'"),

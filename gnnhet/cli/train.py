@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gnnhet.cli.output import AsJson, GraphArgument, Root, percent, print_json, table
+from gnnhet.cli.output import AsJson, GraphArgument, Root, number_bytes, percent, print_json, table
 from gnnhet.errors import SpecError
 
 if TYPE_CHECKING:
     from gnnhet.training import Run
 
 STOPPED = 130
+_STALL = 0.2  # part of the time waiting for batches from which on it is said
 
 Model = Annotated[str | None, typer.Option(help="gcn, sage, gat, rgcn, hgt or mlp.  [default: sage; rgcn for typed graphs]")]
 Fanouts = Annotated[
@@ -90,9 +91,21 @@ def train(
         int | None, typer.Option(help="Stop after so many epochs without a better validation accuracy.")
     ] = None,
     eval_every: Annotated[int | None, typer.Option(help="Epochs between evaluations.  [default: 1]")] = None,
+    evaluation: Annotated[
+        str | None, typer.Option(help="full (every neighbour), sampled (by the fanouts), or none.  [default: full]")
+    ] = None,
     target: Target = None,
     embeddings: Embeddings = None,
     threads: Annotated[int, typer.Option(help="Sampler threads a rank.")] = 1,
+    cache: Annotated[
+        str, typer.Option("--cache", metavar="SIZE", help="Memory a rank keeps features from files in, as 4GiB.")
+    ] = "0",
+    cache_policy: Annotated[str, typer.Option(help="Rows it keeps: presampled, belady, inclusion or degree.")] = "presampled",
+    reads: Annotated[str, typer.Option(help="Of features in files: auto, map, buffered or direct.")] = "auto",
+    preload: Annotated[
+        bool | None,
+        typer.Option("--preload/--no-preload", help="Read the topology into memory first.  [default: where it fits]"),
+    ] = None,
     strategy: Annotated[str | None, typer.Option(help="How to compute: data_parallel.")] = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", metavar="FILE", help="A plan, as `gnnhet plan --json` prints it.")
@@ -110,6 +123,7 @@ def train(
     from gnnhet.devices import require_present
     from gnnhet.planning import Plan
     from gnnhet.planning.plan import STRATEGIES
+    from gnnhet.samplers import Tiers
     from gnnhet.storage import load_dataset
     from gnnhet.training import train as run_training
 
@@ -119,6 +133,7 @@ def train(
         raise SpecError(f"threads must be 1 or more, got {threads}")
     if not timeout > 0:
         raise SpecError(f"timeout must be above 0 seconds, got {timeout:g}")
+    tiers = Tiers(reads=reads, cache=cache, policy=cache_policy)
     loaded = load_dataset(graph, root)
     placed = None if plan is None else Plan.from_json(_read(plan))
     if placed is not None and devices is None:
@@ -141,6 +156,7 @@ def train(
         replace=replace,
         early_stop=early_stop,
         eval_every=eval_every,
+        evaluation=evaluation,
         target=target,
         embeddings=embeddings,
     )
@@ -152,6 +168,8 @@ def train(
         resume=resume,
         threads=threads,
         timeout_s=timeout,
+        tiers=tiers,
+        preload=preload,
         quiet=json,
         **options,
     )
@@ -189,7 +207,16 @@ def show(run: "Run") -> None:
             )
         ],
     )
-    print(f"\nrun folder: {run.folder}")
+    print()
+    if run.cache is not None and run.cache["hit_rate"] is not None:
+        print(
+            f"cache: {number_bytes(run.cache['bytes'])} of features, {run.cache['hit_rate']:.1%} of the rows asked for were there"
+        )
+    if run.loader_stall is not None and run.loader_stall > _STALL:
+        print(
+            f"loader: the device waited {run.loader_stall:.0%} of the time for batches: raise --threads, --cache or the batch size"
+        )
+    print(f"run folder: {run.folder}")
 
 
 def _usual_model(homogeneous: bool) -> str:

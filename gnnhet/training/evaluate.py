@@ -1,14 +1,16 @@
-"""Evaluation with every neighbour, layer by layer: each node's representation is computed once a layer."""
+"""Evaluation with every neighbour, layer by layer (each node's representation is computed once a layer), or sampled."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 import torch
 from torch import Tensor, nn
 
 from gnnhet.datasets.raw import Relation
+from gnnhet.errors import SpecError
 from gnnhet.models.base import LayeredModel
 from gnnhet.samplers import Block, NeighborLoader, NeighborSampler
 from gnnhet.storage import Graph
@@ -29,6 +31,7 @@ def predict(
     ranks: Ranks,
     place: torch.device,
     table: EmbeddingTable | None = None,
+    sampled: bool = False,
 ) -> Tensor:
     """Class scores of nodes, on every rank.
 
@@ -45,6 +48,7 @@ def predict(
         ranks: who share the work.
         place: where the model is.
         table: sparse embeddings, or None.
+        sampled: take a `LayeredModel` as any other module.
 
     Returns:
         floating [nodes, classes], on the CPU.
@@ -53,9 +57,9 @@ def predict(
     model.eval()
     try:
         with torch.no_grad():
-            if isinstance(model, LayeredModel):
+            if isinstance(model, LayeredModel) and not sampled:
                 return _layer_by_layer(model, graph, node_type, ids, ranks, place, table)
-            return _by_batches(model, graph, node_type, ids, loader, ranks, place, table)
+            return _by_batches(model, graph, (node_type, ids), loader, ranks, place, table)
     finally:
         model.train(training)
 
@@ -195,28 +199,44 @@ def _needed_types(relations: list[Relation], node_type: str, num_layers: int) ->
 def _by_batches(
     model: nn.Module,
     graph: Graph,
-    node_type: str,
-    ids: npt.NDArray[np.int64],
+    seeds: tuple[str, npt.NDArray[np.int64]],
     loader: NeighborLoader,
     ranks: Ranks,
     place: torch.device,
     table: EmbeddingTable | None,
 ) -> Tensor:
     """Scores by mini-batches, keyed as epoch 0."""
-    batches = NeighborLoader(
-        graph,
-        loader.sampler.fanouts,
-        loader.batch_size,
-        (node_type, ids),
-        shuffle=False,
-        replace=loader.sampler.replace,
-        seed=loader.sampler.seed,
-        with_degrees=loader.sampler.with_degrees,
-    )
+    batches = loader.over(seeds)
 
     def scores(part: npt.NDArray[np.int64]) -> Tensor:
         batch = batches.make(part, 0, 0)
         found: Tensor = model((batch if table is None else table.attach(batch)).to(place))
         return found
 
-    return _rows_of(ids.size, ranks, _Chunks(graph, np.arange(ids.size), (), batches.batch_size), scores)
+    count = batches.seeds.size
+    return _rows_of(count, ranks, _Chunks(graph, np.arange(count), (), batches.batch_size), scores)
+
+
+def refuse_large(model: nn.Module, graph: Graph, node_type: str, hidden: int) -> None:
+    """Refuse a run whose evaluation would need more memory than is free, before its first step.
+
+    Args:
+        model: of the run.
+        graph: whose nodes are computed.
+        node_type: that is predicted.
+        hidden: columns between layers.
+
+    Raises:
+        SpecError: two layers' rows of all nodes do not fit.
+    """
+    if not isinstance(model, LayeredModel) or model.num_layers < 2:
+        return
+    widest = max(
+        sum(graph.num_nodes[t] for t in types) for types in _needed_types(graph.relations, node_type, model.num_layers)[:-1]
+    )
+    need, free = 2 * 4 * hidden * widest, psutil.virtual_memory().available
+    if need > free:
+        raise SpecError(
+            f"full evaluation holds two layers' rows of {widest:,} nodes, {need / 1e9:.0f} GB, got {free / 1e9:.0f} GB free: "
+            "choose the evaluation sampled, or none"
+        )

@@ -30,6 +30,7 @@ from gnnhet.storage import Graph
 from gnnhet.training import rendezvous
 from gnnhet.training.loop import Trainer
 from gnnhet.training.ranks import Ranks
+from gnnhet.training.resources import Resources
 from gnnhet.training.stop import StopRequest
 
 _SIGNALLED_BY_LAUNCHER = -signal.SIGTERM
@@ -46,9 +47,7 @@ class Job:
         folder: of the run.
         scratch: folder of the launch: the stop request, and one file a rank with its process id.
         model: a person's own module, or None for the plan's built-in one.
-        sampler_threads: a rank.
-        timeout_s: for a collective, and for a batch.
-        quiet: no progress.
+        resources: of each rank.
     """
 
     graph: str
@@ -56,9 +55,7 @@ class Job:
     folder: str
     scratch: str
     model: nn.Module | None
-    sampler_threads: int
-    timeout_s: float
-    quiet: bool
+    resources: Resources
 
     @property
     def stop_file(self) -> Path:
@@ -72,28 +69,15 @@ def run_here(
     model: nn.Module,
     folder: RunFolder,
     stop: StopRequest,
-    *,
-    sampler_threads: int,
-    timeout_s: float,
-    quiet: bool,
+    resources: Resources,
 ) -> None:
     """Train with one device, in this process."""
     threads = torch.get_num_threads()
     torch.set_num_threads(plan.threads[0])
     try:
         with stop, torch.random.fork_rng(devices=[]):
-            trainer = Trainer(
-                graph,
-                plan,
-                model,
-                Ranks(0, plan.shares, timeout_s),
-                folder,
-                stop,
-                sampler_threads=sampler_threads,
-                timeout_s=timeout_s,
-                quiet=quiet,
-            )
-            trainer.run()
+            ranks = Ranks(0, plan.shares, resources.timeout_s)
+            Trainer(resources.loaded(graph, 1, plan.threads[0]), plan, model, ranks, folder, stop, resources).run()
     finally:
         torch.set_num_threads(threads)
 
@@ -103,10 +87,7 @@ def run_ranks(
     plan: Plan,
     model: nn.Module | None,
     folder: RunFolder,
-    *,
-    sampler_threads: int,
-    timeout_s: float,
-    quiet: bool,
+    resources: Resources,
 ) -> None:
     """Train with one process a device; returns when all have ended.
 
@@ -125,9 +106,7 @@ def run_ranks(
             folder=str(folder.path.resolve()),
             scratch=scratch,
             model=model,
-            sampler_threads=sampler_threads,
-            timeout_s=timeout_s,
-            quiet=quiet,
+            resources=resources,
         )
         _launch(job, plan)
 
@@ -175,21 +154,10 @@ def rank_main(job: Job) -> None:
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True, name="gnnhet-parent").start()
     plan = Plan.from_json(job.plan)
     torch.set_num_threads(plan.threads[rank])
-    graph = Graph.open(job.graph)
+    graph = job.resources.loaded(Graph.open(job.graph), len(plan.devices), plan.threads[rank])
     model = job.model if job.model is not None else model_for(graph, plan.config)
-    ranks = Ranks(rank, plan.shares, job.timeout_s)
-    trainer = Trainer(
-        graph,
-        plan,
-        model,
-        ranks,
-        RunFolder.open(job.folder),
-        StopRequest(job.stop_file),
-        sampler_threads=job.sampler_threads,
-        timeout_s=job.timeout_s,
-        quiet=job.quiet,
-    )
-    trainer.run()
+    ranks = Ranks(rank, plan.shares, job.resources.timeout_s)
+    Trainer(graph, plan, model, ranks, RunFolder.open(job.folder), StopRequest(job.stop_file), job.resources).run()
     ranks.close()
 
 

@@ -1,5 +1,6 @@
 """The training loop of one rank."""
 
+import dataclasses
 import math
 import statistics
 import time
@@ -12,18 +13,20 @@ from torch.nn import functional
 
 from gnnhet.devices import Throttle
 from gnnhet.errors import SpecError, TrainingError
+from gnnhet.models.base import LayeredModel
 from gnnhet.planning import Plan
 from gnnhet.planning.make import training_loader
 from gnnhet.report import RunFolder, track
-from gnnhet.samplers import MiniBatch
+from gnnhet.samplers import MiniBatch, Tiers
 from gnnhet.samplers.rng import stream
 from gnnhet.storage import Graph
 from gnnhet.training import checkpoint, table_files
 from gnnhet.training.embeddings import EmbeddingTable
-from gnnhet.training.evaluate import predict
+from gnnhet.training.evaluate import predict, refuse_large
 from gnnhet.training.metrics import accuracy, macro_f1
 from gnnhet.training.optim import make_optimizer, set_rate
 from gnnhet.training.ranks import Ranks
+from gnnhet.training.resources import Resources
 from gnnhet.training.stop import StopRequest
 
 _CHECKPOINT_SECONDS = 60.0
@@ -60,10 +63,7 @@ class Trainer:
         ranks: Ranks,
         folder: RunFolder,
         stop: StopRequest,
-        *,
-        sampler_threads: int,
-        timeout_s: float,
-        quiet: bool,
+        resources: Resources,
     ) -> None:
         """Put the model on this rank's device, with rank 0's parameters.
 
@@ -71,7 +71,7 @@ class Trainer:
             SpecError: the model or the graph cannot be trained.
         """
         self.graph, self.plan, self.config, self.ranks = graph, plan, plan.config, ranks
-        self.folder, self.stop, self.quiet = folder, stop, quiet or ranks.rank != 0
+        self.folder, self.stop, self.quiet = folder, stop, resources.quiet or ranks.rank != 0
         _refuse_batch_norm(model, ranks)
         self.device = plan.devices[ranks.rank]
         self.place = self.device.torch_device
@@ -79,7 +79,17 @@ class Trainer:
         self.model = model.to(self.place)
         self.optimizer = make_optimizer(self.config, list(self.model.parameters()))
         share = (ranks.rank, plan.shares)
-        self.loader = training_loader(graph, self.config, model, share=share, threads=sampler_threads, timeout_s=timeout_s)
+        self.loader = training_loader(
+            graph,
+            self.config,
+            model,
+            share=share,
+            threads=resources.threads,
+            timeout_s=resources.timeout_s,
+            tiers=_in_dtype_of(model, self.place, resources.tiers),
+        )
+        if self.config.evaluation == "full":
+            refuse_large(model, graph, self.loader.seed_type, self.config.hidden)
         table = EmbeddingTable(graph, self.config, model, ranks) if self.config.embeddings == "sparse" else None
         self.table = table if table is not None and table.types else None
         self._named: dict[str, str] = {}  # checkpoint file to the saved table that it names
@@ -88,6 +98,7 @@ class Trainer:
         self._epoch_seconds: list[float] = []
         self._steady: list[tuple[int, float]] = []  # (seeds, seconds) of steps after the first of an epoch
         self._first: list[tuple[int, float]] = []
+        self._waited = 0.0  # seconds of the steady steps that the device waited for a batch
 
     @property
     def global_step(self) -> int:
@@ -115,6 +126,7 @@ class Trainer:
         started = saved = mark = time.perf_counter()
         first = True
         for batch in self.loader:
+            self._waited += 0.0 if first else time.perf_counter() - mark
             loss, stopped = self._step(batch, parameters)
             now = time.perf_counter()
             (self._first if first else self._steady).append((self._seeds_of_step(at.step), now - mark))
@@ -189,7 +201,7 @@ class Trainer:
             "seconds": seconds,
         }
         last = (at.epoch + 1) * len(self.loader) >= self.total_steps
-        if last or (at.epoch + 1) % self.config.eval_every == 0:
+        if self.config.evaluation != "none" and (last or (at.epoch + 1) % self.config.eval_every == 0):
             found = self.evaluate()
             record |= found
             if self._better(found):
@@ -207,7 +219,8 @@ class Trainer:
         ids = {part: self.graph.split_ids(node_type, part) for part in _SPLITS}
         every = torch.cat([torch.from_numpy(ids[part]) for part in _SPLITS])
         where: dict[str, Any] = {"ranks": self.ranks, "place": self.place, "table": self.table}
-        scores = predict(self.model, self.graph, node_type, every.numpy(), loader=self.loader, **where)
+        sampled = self.config.evaluation == "sampled"
+        scores = predict(self.model, self.graph, node_type, every.numpy(), loader=self.loader, sampled=sampled, **where)
         predicted = scores.argmax(1)
         labels = self.graph.features.gather(node_type, "y", every).long()
         found: dict[str, Any] = {}
@@ -234,19 +247,22 @@ class Trainer:
         """Evaluate a run that ended inside an epoch, and write the result."""
         at = self.position
         best = at.best
-        if not stopped and at.step:
+        if not stopped and at.step and self.config.evaluation != "none":
             found = self.evaluate()
             if self._better(found):
                 best = {"epoch": at.epoch, **found}
         if self.ranks.rank:
             return
         timed = self._steady or self._first
+        cache = self.loader.cache_stats()
         self.folder.write_json(
             "result.json",
             {
                 "metrics": {name: best.get(name) for name in (*_SPLITS, "macro_f1", "epoch")},
                 "epoch_seconds": statistics.median(self._epoch_seconds) if self._epoch_seconds else None,
                 "seeds_per_second": sum(n for n, _ in timed) / sum(s for _, s in timed) if timed else None,
+                "loader_stall": self._waited / sum(s for _, s in self._steady) if self._steady else None,
+                "cache": None if cache is None else cache.to_dict(),
                 "finished": not stopped,
             },
         )
@@ -305,6 +321,13 @@ class Trainer:
                 self._named[file.name] = checkpoint.load(file)["embeddings"]
         if self.ranks.rank == 0:
             self.folder.truncate(self.global_step, self.position.epoch)
+
+
+def _in_dtype_of(model: nn.Module, place: torch.device, tiers: Tiers) -> Tiers:
+    """Tiers that give a built-in model on the CPU what it would turn features into anyway; another place takes them as stored."""
+    if tiers.dtype is not None or place.type != "cpu" or not isinstance(model, LayeredModel):
+        return tiers
+    return dataclasses.replace(tiers, dtype=next(model.parameters()).dtype)
 
 
 def fingerprint(graph: Graph) -> str:

@@ -24,6 +24,8 @@ class Run:
             macro-F1 of test beside it, and the epoch.
         epoch_seconds: median training time of a whole epoch, evaluation apart.
         seeds_per_second: of the steady state.
+        loader_stall: part of that time that rank 0's device waited for a batch; None where no two steps followed each other.
+        cache: what rank 0's cache of features did (`CacheStats`), None without one.
         finished: whether it came to its end, or stopped on request.
         folder: the run folder.
     """
@@ -37,6 +39,8 @@ class Run:
     metrics: dict[str, Any]
     epoch_seconds: float | None
     seeds_per_second: float | None
+    loader_stall: float | None
+    cache: dict[str, Any] | None
     finished: bool
     folder: Path
 
@@ -59,6 +63,8 @@ class Run:
             "metrics": self.metrics,
             "epoch_seconds": self.epoch_seconds,
             "seeds_per_second": self.seeds_per_second,
+            "loader_stall": self.loader_stall,
+            "cache": self.cache,
             "finished": self.finished,
             "run_dir": str(self.folder),
             "config": self.config.to_dict(),
@@ -83,6 +89,8 @@ class Run:
             metrics=result["metrics"],
             epoch_seconds=result["epoch_seconds"],
             seeds_per_second=result["seeds_per_second"],
+            loader_stall=result.get("loader_stall"),
+            cache=result.get("cache"),
             finished=result["finished"],
             folder=folder.path,
         )

@@ -14,13 +14,15 @@ from gnnhet.planning import Plan
 from gnnhet.planning import plan as make_plan
 from gnnhet.planning.make import model_for
 from gnnhet.report import RunFolder, draw
+from gnnhet.samplers import Tiers
 from gnnhet.storage import Graph, load_dataset
 from gnnhet.training import checkpoint
 from gnnhet.training.launch import run_here, run_ranks
+from gnnhet.training.resources import Resources
 from gnnhet.training.run import Run
 from gnnhet.training.stop import StopRequest
 
-_FREE_ON_RESUME = {"epochs", "steps", "early_stop", "eval_every"}  # these say when to stop, not what is computed
+_FREE_ON_RESUME = {"epochs", "steps", "early_stop", "eval_every", "evaluation"}  # these say when to stop, not what is computed
 
 
 def train(
@@ -33,6 +35,8 @@ def train(
     resume: str | None = None,
     threads: int = 1,
     timeout_s: float = 300.0,
+    tiers: Tiers | None = None,
+    preload: bool | None = None,
     quiet: bool = False,
     **options: Any,
 ) -> Run:
@@ -51,6 +55,8 @@ def train(
         resume: folder of a run to go on with.
         threads: sampler threads a rank.
         timeout_s: seconds a rank waits for the others, or for a batch.
+        tiers: where each rank reads features from, and the cache it holds in front; by default from memory or maps, without one.
+        preload: read the topology into each rank's memory first; by default where all fit into half of what is free.
         quiet: no progress on stderr.
         options: fields of `TrainConfig`; they override the plan's. On a resume only those may change that say when to stop.
 
@@ -65,8 +71,7 @@ def train(
         options["model"] = model if isinstance(model, str) else type(model).__name__
     if resume is not None and run is not None:
         raise SpecError("a resumed run stays in its folder: give either run or resume, got both")
-    if threads < 1 or not timeout_s > 0:
-        raise SpecError(f"threads must be 1 or more and timeout_s above 0, got {threads} and {timeout_s}")
+    resources = Resources(threads=threads, timeout_s=timeout_s, tiers=tiers or Tiers(), preload=preload, quiet=quiet)
     if resume is None:
         config = (TrainConfig() if plan is None else plan.config).changed(**options)
         folder = None
@@ -86,9 +91,9 @@ def train(
     folder.write_json("config.json", _document(graph, config))
     folder.write_json("plan.json", plan.to_dict())
     if len(plan.devices) == 1:
-        run_here(graph, plan, module, folder, StopRequest(), sampler_threads=threads, timeout_s=timeout_s, quiet=quiet)
+        run_here(graph, plan, module, folder, StopRequest(), resources)
     else:
-        run_ranks(graph, plan, own, folder, sampler_threads=threads, timeout_s=timeout_s, quiet=quiet)
+        run_ranks(graph, plan, own, folder, resources)
         if own is not None:
             own.load_state_dict(checkpoint.load(folder.checkpoint / checkpoint.LAST)["model"])
     draw(folder)

@@ -48,6 +48,18 @@ def test_plan_explains_itself(capsys: Captured) -> None:
     assert "Predicted:" in text
 
 
+def test_train_reads_through_a_cache(capsys: Captured) -> None:
+    words = ("train", "g", *SMALL, "--devices", "cpu", "--epochs", "2", "--evaluation", "none")
+    plain = printed_json(capsys, *words)
+    cached = printed_json(capsys, *words, "--cache", "2KiB", "--cache-policy", "degree", "--reads", "direct", "--no-preload")
+    assert cached["step_loss"] == plain["step_loss"]
+    assert plain["cache"] is None
+    assert 0 < cached["cache"]["hit_rate"] < 1
+    assert "of the rows asked for were there" in printed(capsys, *words, "--cache", "2KiB")
+    assert main(("train", "g", "--cache", "much")) == 2
+    assert not Path("runs", "much").exists()
+
+
 def test_plan_as_json_is_a_plan(capsys: Captured) -> None:
     text = printed(capsys, "plan", "t", "--devices", "cpu;cpu@0.5", "--seed", "4", "--dropout", "0.1", *SMALL, "--json")
     assert len(text.splitlines()) == 1
