@@ -214,7 +214,7 @@ def show(run: "Run") -> None:
         )
     if run.loader_stall is not None and run.loader_stall > _STALL:
         print(
-            f"loader: the device waited {run.loader_stall:.0%} of the time for batches: raise --threads, --cache or the batch size"
+            f"loader: the device waited {run.loader_stall:.0%} of the time for batches: raise --threads, --cache or --batch-size"
         )
     print(f"run folder: {run.folder}")
 

@@ -128,6 +128,7 @@ def test_every_option_of_train_reaches_the_config(capsys: Captured) -> None:
         "--seed": "9",
         "--early-stop": "5",
         "--eval-every": "2",
+        "--evaluation": "sampled",
         "--target": "node",
         "--embeddings": "sparse",
     }
