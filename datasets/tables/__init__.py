@@ -5,7 +5,7 @@ from typing import Any
 
 from gnnhet.datasets.files import existing
 from gnnhet.datasets.source import Source
-from gnnhet.datasets.tables import npy
+from gnnhet.datasets.tables import exports, npy
 from gnnhet.errors import FormatError, SpecError
 
 
@@ -22,7 +22,8 @@ def source(
     """A graph in tables.
 
     Args:
-        path: a folder with `src.npy` and `dst.npy`.
+        path: a folder with `src.npy` and `dst.npy`; a Parquet or text file of edges; or a folder with `edges.parquet` (or .csv,
+            .tsv, .txt, these also .gz or .zst; or a folder of such parts) and, if wanted, `nodes` alike.
         on_error: `stop` at a bad row, or `skip` it and list it in the source's report.
         memory: bytes that may be used.
         work: folder for what does not fit into memory; by default a temporary one, removed at exit.
@@ -41,6 +42,18 @@ def source(
     if num_nodes is not None and num_nodes < 0:
         raise SpecError(f"num_nodes must be 0 or more, got {num_nodes}")
     place = existing(path, "a folder of tables")
-    if place.is_dir() and not (place / "graph.toml").exists() and any((place / name).exists() for name in npy.ENDS):
+    if place.is_dir() and any((place / name).exists() for name in npy.ENDS):
         return npy.source(place, num_nodes)
-    raise FormatError(f"a folder of tables must hold src.npy and dst.npy, got {path} without")
+    found = exports.find_tables(place)
+    if found is None:
+        raise FormatError(
+            f"tables must be src.npy and dst.npy, or a Parquet or text file of edges, alone or as `edges` in a folder, got {path}"
+        )
+    return exports.source(
+        *found,
+        skip=on_error == "skip",
+        memory=memory,
+        work=None if work is None else Path(work),
+        num_nodes=num_nodes,
+        threads=threads,
+    )
