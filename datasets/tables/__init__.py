@@ -5,7 +5,7 @@ from typing import Any
 
 from gnnhet.datasets.files import existing
 from gnnhet.datasets.source import Source
-from gnnhet.datasets.tables import exports, npy
+from gnnhet.datasets.tables import npy, reader
 from gnnhet.errors import FormatError, SpecError
 
 
@@ -44,12 +44,12 @@ def source(
     place = existing(path, "a folder of tables")
     if place.is_dir() and any((place / name).exists() for name in npy.ENDS):
         return npy.source(place, num_nodes)
-    found = exports.find_tables(place)
+    found = reader.find_tables(place)
     if found is None:
         raise FormatError(
             f"tables must be src.npy and dst.npy, or a Parquet or text file of edges, alone or as `edges` in a folder, got {path}"
         )
-    return exports.source(
+    return reader.source(
         *found,
         skip=on_error == "skip",
         memory=memory,

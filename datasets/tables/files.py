@@ -1,5 +1,10 @@
-"""Files of a table: Parquet as it is, text (CSV, TSV) made into Parquet once."""
+"""Files of a table: Parquet as it is, text (CSV, TSV, lists of pairs) made into Parquet of strings."""
 
+import contextlib
+import csv
+import errno
+import io
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,10 +13,10 @@ from gnnhet.datasets.files import one_line
 from gnnhet.errors import FormatError
 
 PARQUET = (".parquet", ".pq")
-TEXT = (".csv", ".tsv", ".txt")
-PACKED = ("", ".gz", ".zst")
-ENDINGS = (*PARQUET, *(text + packed for text in TEXT for packed in PACKED))
+ENDINGS = (*PARQUET, *(text + packed for text in (".csv", ".tsv", ".txt") for packed in ("", ".gz", ".zst")))
 MOST_LISTED = 100
+_COMMENTS = ("#", "%")
+_DELIMITERS = "\t,;| "  # the first of them that is in a file's first line
 
 
 def quoted(text: object) -> str:
@@ -42,11 +47,10 @@ class Table:
 
     def sql(self) -> str:
         """The table with `filename` and `file_row_number`."""
-        files = ", ".join(quoted(file) for file in self.parquet)
-        return f"read_parquet([{files}], filename = true, file_row_number = true)"
+        return _parquet_sql(self.parquet)
 
     def place(self, filename: str, row: int) -> str:
-        """Where a row lies, in words; `row` counts from 0."""
+        """Where a row lies, in words; `row` counts from 0, and lines of comments and of names do not count."""
         return f"{self.given[self.parquet.index(Path(filename))]}, row {row + 1:,}"
 
 
@@ -66,49 +70,111 @@ def open_table(path: Path, connection: Any, work: Path, *, skip: bool, report: l
         report: told what was left out.
 
     Raises:
-        FormatError: no files, a name with one of *?[, or a file that cannot be read; of text the line and column are named.
+        FormatError: no files, Parquet beside text, a name with one of *?[, or a file that
+            cannot be read; a line of text is named.
     """
     given = tuple(sorted(file for file in path.iterdir() if is_table(file))) if path.is_dir() else (path,)
-    if not given or not all(is_table(file) for file in given):
-        raise FormatError(f"a table must be in files ending in {', '.join(ENDINGS)}, got {path}: convert or rename it")
+    of_text = [file for file in given if not file.name.lower().endswith(PARQUET)]
+    if not given:
+        raise FormatError(f"a table must be in files ending in {', '.join(ENDINGS)}, got {path} without: convert or rename them")
+    if of_text and len(of_text) < len(given):
+        raise FormatError(f"parts of a table must be all Parquet or all text, got both in {path}: convert one kind")
     if any(letter in str(file.absolute()) for file in given for letter in "*?["):
         raise FormatError(f"paths of tables must be without *, ? and [, got {path}: rename it")
-    parquet = tuple(
-        file
-        if file.name.lower().endswith(PARQUET)
-        else _parquet_of(file, connection, work / f"{path.name}-{number:05}.parquet", skip, report)
-        for number, file in enumerate(given)
+    parquet = given
+    if of_text:
+        stem = f"{path.name.partition('.')[0]}-text"
+        parquet = tuple(
+            _strings_of(file, connection, work / f"{stem}-{n:05}.parquet", skip, report) for n, file in enumerate(given)
+        )
+    with reading(path):
+        described = connection.execute(f"DESCRIBE SELECT * FROM {_parquet_sql(parquet)}").fetchall()
+    columns = {name: kind for name, kind, *_ in described if name not in ("filename", "file_row_number")}
+    return Table(path, given, parquet, columns)
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Within it, what DuckDB raises becomes an error that names the file, and says whether memory or disk ran out.
+
+    Raises:
+        FormatError: for what is wrong with the file, or too little memory.
+        OSError: for a disk that is full.
+    """
+    import duckdb
+
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise FormatError(f"{path} needs more memory or disk to be read, got {one_line(error)}: give --memory more") from error
+    except duckdb.Error as error:
+        if "No space left" in str(error):
+            raise OSError(errno.ENOSPC, "no space left on the disk for what is made of a table: free some", str(path)) from error
+        raise FormatError(f"{path} must be readable as a table, got {one_line(error)}: mend or convert it") from error
+
+
+def _parquet_sql(files: tuple[Path, ...]) -> str:
+    return f"read_parquet([{', '.join(map(quoted, files))}], filename = true, file_row_number = true)"
+
+
+def _strings_of(file: Path, connection: Any, made: Path, skip: bool, report: list[str]) -> Path:
+    """Parquet of a text file's columns as trimmed strings; empty ones are none."""
+    delimiter, names, skipped, header = _head(file)
+    columns = ", ".join(f"{quoted(name)}: 'VARCHAR'" for name in names)
+    table = (
+        f"read_csv({quoted(file)}, auto_detect = false, delim = {quoted(delimiter)}, quote = '\"', escape = '\"', "
+        f"skip = {skipped}, header = {header}, columns = {{{columns}}}{', store_rejects = true' if skip else ''})"
     )
-    table = Table(path, given, parquet, {})
-    try:
-        described = connection.execute(f"DESCRIBE SELECT * FROM {table.sql()}").fetchall()
-    except Exception as error:  # whatever a damaged file raises
-        raise FormatError(f"{path} must be readable as Parquet, got {one_line(error)}: restore or convert it") from error
-    table.columns.update({name: kind for name, kind, *_ in described if name not in ("filename", "file_row_number")})
-    return table
-
-
-def _parquet_of(file: Path, connection: Any, made: Path, skip: bool, report: list[str]) -> Path:
-    """Parquet of a text file; names of columns, delimiter and types are found from its first lines."""
-    comment = "%" if _first_letter(file) == "%" else "#"
-    options = f"comment = '{comment}'" + (", store_rejects = true" if skip else "")
-    try:
-        connection.execute(f"COPY (SELECT * FROM read_csv({quoted(file)}, {options})) TO {quoted(made)} (FORMAT parquet)")
-    except Exception as error:  # DuckDB's own, of many kinds
-        raise FormatError(f"{file} must be a table in text, got {one_line(error)}: mend it, or skip bad rows") from error
-    if skip:
-        lost = connection.execute("SELECT line, column_name, error_message FROM reject_errors").fetchall()
-        report += [
-            f"{file}, line {line:,}, column {column}: {' '.join(why.split())[:200]}" for line, column, why in lost[:MOST_LISTED]
-        ]
-        if lost:
-            report.append(f"{file}: {len({line for line, *_ in lost}):,} lines left out")
+    trimmed = ", ".join(f"nullif(trim({named(name)}), '') AS {named(name)}" for name in names)
+    with reading(file):
+        connection.execute(f"COPY (SELECT {trimmed} FROM {table}) TO {quoted(made)} (FORMAT parquet)")
+        if skip:
+            query = f"SELECT line, column_name, error_message FROM reject_errors ORDER BY line LIMIT {MOST_LISTED}"
+            lost = connection.execute(query).fetchall()
+            report += [f"{file}, line {line:,}, column {column}: {' '.join(why.split())[:200]}" for line, column, why in lost]
+            if lost:
+                (count,) = connection.execute("SELECT count(DISTINCT line) FROM reject_errors").fetchone()
+                report.append(f"{file}: lines left out: {count:,}")
             connection.execute("DROP TABLE reject_errors")
             connection.execute("DROP TABLE reject_scans")
     return made
 
 
-def _first_letter(file: Path) -> str:
-    """Of a text file that is not packed."""
-    with file.open("rb") as opened:
-        return opened.read(1).decode("ascii", "replace")
+def _head(file: Path) -> tuple[str, list[str], int, bool]:
+    """Of a text file: delimiter, names of columns, lines of comments before them, and whether it names its columns.
+
+    A first line of numbers alone names none; columns are then 0, 1, ...
+
+    Raises:
+        FormatError: an empty file, no text in UTF-8, or a name twice.
+    """
+    import pyarrow
+
+    try:
+        skipped = 0
+        with pyarrow.input_stream(str(file)) as packed, io.TextIOWrapper(packed, encoding="utf-8-sig") as opened:
+            for line in opened:
+                if not line.startswith(_COMMENTS):
+                    break
+                skipped += 1
+            else:
+                raise FormatError(f"{file} must hold lines of a table, got none: check the path")
+    except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
+        raise FormatError(f"{file} must be text in UTF-8, got {one_line(error)}: convert it") from error
+    line = line.rstrip("\r\n")
+    delimiter = next((letter for letter in _DELIMITERS if letter in line), ",")
+    fields = [field.strip() for field in next(csv.reader([line], delimiter=delimiter), [])]
+    header = not all(map(_is_number, fields))
+    names = fields if header else [str(number) for number in range(len(fields))]
+    names = [name or f"column {number}" for number, name in enumerate(names)]
+    if len({name.lower() for name in names}) < len(names):
+        raise FormatError(f"{file} must name its columns differently, got {', '.join(names)[:200]}: rename one")
+    return delimiter, names, skipped, header
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

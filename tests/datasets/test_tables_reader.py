@@ -1,6 +1,7 @@
 """Tables of edges and nodes in Parquet and text."""
 
 import gzip
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from gnnhet import Graph
 from gnnhet.datasets.raw import HOMOGENEOUS
 from gnnhet.datasets.source import to_raw
 from gnnhet.datasets.tables import source
-from gnnhet.errors import FormatError, SpecError
+from gnnhet.errors import FormatError, MissingDependencyError, SpecError
 
 pytest.importorskip("duckdb", reason="tables need the extra `tables`")
 pa = pytest.importorskip("pyarrow", reason="tables need the extra `tables`")
@@ -120,7 +121,7 @@ def test_edges_of_no_node_are_named_or_skipped(tmp_path: Path, kind: str) -> Non
     assert ends(tmp_path, on_error="skip") == [(0, 1), (1, 0)]
     assert len(found.report) == 2
     assert "row 2" in found.report[0]
-    assert "1 rows left out" in found.report[1]
+    assert "rows left out: 1" in found.report[1]
 
 
 def test_a_weight_that_is_none_is_named_or_skipped(tmp_path: Path) -> None:
@@ -130,15 +131,116 @@ def test_a_weight_that_is_none_is_named_or_skipped(tmp_path: Path) -> None:
     assert ends(file, on_error="skip") == [(0, 1), (1, 1)]
 
 
-def test_a_late_line_that_cannot_be_read_is_named_or_skipped(tmp_path: Path) -> None:
+def test_a_line_of_other_length_is_named_or_skipped(tmp_path: Path) -> None:
     lines = [f"{n},{n + 1}" for n in range(50_000)]
-    lines[40_000] = "oops,1"
+    lines[40_000] = "40000"
     file = text(tmp_path / "e.csv", "src,dst", *lines)
     with refused(FormatError, "e.csv", "40002"):
         source(file)
     found = source(file, on_error="skip")
     assert found.edges[HOMOGENEOUS].count == 49_999
     assert "line 40,002" in found.report[0]
+    assert "left out: 1" in found.report[1]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["007", "7", "07"],
+        ["1.10", "1.1", "1"],
+        ["18446744073709551617", "18446744073709551616", "9"],
+        ["C#", "C", "C%"],
+        ["2020-01-01", "2020-1-1", "x"],
+        ["1_0", "10", "1e1"],
+    ],
+)
+def test_ids_that_differ_as_strings_stay_apart(tmp_path: Path, ids: list[str]) -> None:
+    file = text(tmp_path / "e.csv", "src,dst", f"{ids[0]},{ids[1]}", f"{ids[2]},{ids[0]}")
+    order = sorted(ids)
+    assert ids_of(file) == order
+    assert ends(file) == [(order.index(ids[0]), order.index(ids[1])), (order.index(ids[2]), order.index(ids[0]))]
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", ";", "|", " "])
+def test_delimiters(tmp_path: Path, delimiter: str) -> None:
+    assert ends(text(tmp_path / "e.txt", f"0{delimiter}1", f"1{delimiter}2")) == [(0, 1), (1, 2)]
+    assert ends(text(tmp_path / "named.txt", f"dst{delimiter}src", f"0{delimiter}1")) == [(1, 0)]
+
+
+def test_times_keep_every_digit(tmp_path: Path) -> None:
+    def times(file: Path) -> tuple[str, list[float]]:
+        found = to_raw(source(file)).edge_features[HOMOGENEOUS]["time"]
+        return str(found.dtype), found.tolist()
+
+    whole = text(tmp_path / "whole.csv", "src,dst,t", "0,1,1700000001", "1,0,1700000002")
+    assert times(whole) == ("int64", [1700000001, 1700000002])
+    parts = text(tmp_path / "parts.csv", "src,dst,t", "0,1,1700000001.25", "1,0,1")
+    assert times(parts) == ("float64", [1700000001.25, 1])
+    dates = text(tmp_path / "dates.csv", "src,dst,t", "0,1,1970-01-01 00:00:01", "1,0,1970-01-02")
+    assert times(dates) == ("int64", [1_000_000, 86_400_000_000])
+    zoned = tmp_path / "zoned.parquet"
+    when = pa.array([1_000_000, 2], pa.timestamp("us", tz="Asia/Tokyo"))
+    parquet.write_table(pa.table({"src": [0, 1], "dst": [1, 0], "t": when}), zoned)
+    assert times(zoned) == ("int64", [1_000_000, 2])
+    mixed = text(tmp_path / "mixed.csv", "src,dst,t", "0,1,5", "1,0,5.5")
+    with refused(FormatError, "row 2", "column t", "whole number", "5.5"):
+        source(mixed)
+
+
+def test_dense_parquet_is_read_in_place_and_held_to_its_count(tmp_path: Path) -> None:
+    edges, work = tmp_path / "edges", tmp_path / "work"
+    edges.mkdir()
+    for part, dst in enumerate(([1, 2], [0, 9])):
+        table = pa.table({"src": np.array([0, 1], np.uint64), "dst": dst, "w": [1, 2], "t": [1.5, 2.5]})
+        parquet.write_table(table, edges / f"{part}.parquet")
+    stream = source(tmp_path, num_nodes=10, work=work).edges[HOMOGENEOUS]
+    assert [path.name for path in work.rglob("*.parquet")] == []
+    pieces = list(stream.read(1))
+    assert stream.count == len(pieces) == 4
+    assert [int(piece.dst[0]) for piece in pieces] == [1, 2, 0, 9]
+    assert [float(piece.values["weight"][0]) for piece in pieces] == [1, 2, 1, 2]
+    assert {name: str(dtype) for name, dtype in stream.values.items()} == {"weight": "float32", "time": "float64"}
+    with refused(FormatError, "1.parquet", "row 2", "column dst", "9"):
+        list(source(tmp_path, num_nodes=9).edges[HOMOGENEOUS].read(100))
+    assert ends(tmp_path, num_nodes=9, on_error="skip") == [(0, 1), (1, 2), (0, 0)]
+    parquet.write_table(pa.table({"src": [0, None], "dst": [0, 0]}), tmp_path / "null.parquet")
+    with refused(FormatError, "null.parquet", "row 2", "column src", "None"):
+        list(source(tmp_path / "null.parquet", num_nodes=2).edges[HOMOGENEOUS].read(100))
+
+
+def test_labels_with_gaps_and_features_in_text(tmp_path: Path) -> None:
+    text(tmp_path / "edges.csv", "src,dst", "0,1")
+    parquet.write_table(pa.table({"id": [0, 1], "y": [3.0, float("nan")], "x": [0.5, 2.0]}), tmp_path / "nodes.parquet")
+    raw = to_raw(source(tmp_path))
+    assert raw.features["node"]["y"].tolist() == [3, -1]
+    assert raw.features["node"]["x"].tolist() == [[0.5], [2]]
+    (tmp_path / "nodes.parquet").unlink()
+    text(tmp_path / "nodes.csv", "id,feat_1,feat_0,label", "0,1,2,5", "1,3,oops,")
+    with refused(FormatError, "nodes.csv", "row 2", "column x", "numbers"):
+        source(tmp_path)
+    assert to_raw(source(tmp_path, on_error="skip", num_nodes=None)).features["node"]["x"].tolist() == [[2, 1]]
+
+
+def test_parts_of_two_kinds_and_no_text_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "edges").mkdir()
+    text(tmp_path / "edges" / "a.csv", "src,dst", "0,1")
+    parquet.write_table(pa.table({"src": [0], "dst": [1]}), tmp_path / "edges" / "b.parquet")
+    with refused(FormatError, "both"):
+        source(tmp_path)
+    (tmp_path / "empty.csv").touch()
+    with refused(FormatError, "empty.csv", "none"):
+        source(tmp_path / "empty.csv")
+    (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00a,b\n")
+    with refused(FormatError, "bytes.csv", "UTF-8"):
+        source(tmp_path / "bytes.csv")
+    with refused(FormatError, "differently"):
+        source(text(tmp_path / "twice.csv", "src,dst,dst", "0,1,2"))
+
+
+def test_what_tables_need_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with refused(MissingDependencyError, "duckdb", "gnnhet[tables]"):
+        source(text(tmp_path / "e.csv", "src,dst", "0,1"))
 
 
 def test_nodes_named_twice_are_refused_or_the_first_is_kept(tmp_path: Path) -> None:
@@ -158,7 +260,7 @@ def test_counts_hold_dense_ids(tmp_path: Path) -> None:
     with refused(FormatError, "row 2", "column dst", "5"):
         source(file, num_nodes=5)
     text(tmp_path / "words.csv", "src,dst", "a,b")
-    with refused(FormatError, "integers", "VARCHAR"):
+    with refused(FormatError, "row 1", "column src", "0 to 4", "'a'"):
         source(tmp_path / "words.csv", num_nodes=5)
 
 
@@ -167,7 +269,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
         source(tmp_path)
     damaged = tmp_path / "e.parquet"
     damaged.write_bytes(b"PAR1 and no more")
-    with refused(FormatError, "e.parquet", "restore"):
+    with refused(FormatError, "e.parquet", "readable"):
         source(damaged)
     with refused(FormatError, "src and dst", "only"):
         source(text(tmp_path / "one.csv", "only", "1"))
