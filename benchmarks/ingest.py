@@ -1,4 +1,5 @@
 """Ingest at scale: `python benchmarks/ingest.py` (10^9 edges, 25 GB of disk, some minutes; `--edges 10000000` for a look).
+`--tables` measures Parquet and text instead.
 
 Each configuration in a process of its own: edges a second from start to the published graph, the process's peak memory, and
 the bytes that it wrote. Beside them what the disk could write and read in the same minute.
@@ -15,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 from disk import bandwidth
+from pyarrow import csv, parquet
 from result import write
 
 from gnnhet.datasets import catalogue
 
 MEMORY = "2GiB"
+Case = tuple[str, str, dict[str, Any]]
 CHILD = """
 import json, re, sys, time
 from gnnhet.storage import Graph
@@ -44,17 +48,20 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--edges", type=int, default=10**9)
     parser.add_argument("--scale", type=int, default=26)
+    parser.add_argument("--tables", action="store_true", help="50 M edges in Parquet and CSV; writes table_ingest.json")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--work", type=Path, help="folder on the disk to be measured")
     parser.add_argument("--no-write", action="store_true", help="leave the result file as it is")
     arguments = parser.parse_args()
+    if arguments.tables:
+        arguments.edges, arguments.scale = min(arguments.edges, 50_000_000), min(arguments.scale, 23)
     work = Path(tempfile.mkdtemp(dir=arguments.work))
     rows: list[dict[str, Any]] = []
     try:
         spec = f"rmat:{arguments.scale}:{arguments.edges}"
         pair = work / "pair"
         _save_pair(spec, pair, arguments.edges)
-        cases = [
+        npy_cases: list[Case] = [
             ("generator, order of the input", spec, {}),
             ("generator, rows sorted", spec, {"sort_rows": "source"}),
             (".npy int32, nodes given", f"tables:{pair}", {"num_nodes": 1 << arguments.scale}),
@@ -65,6 +72,7 @@ def main() -> None:
             ),
             (".npy int32, nodes counted", f"tables:{pair}", {}),
         ]
+        cases = _table_cases(pair, work, 1 << arguments.scale) if arguments.tables else npy_cases
         for _ in range(arguments.repeats):
             for case, source, options in cases:
                 roof = bandwidth(work, 2 << 30)
@@ -77,7 +85,23 @@ def main() -> None:
     print(json.dumps(summary, indent=1))
     if not arguments.no_write:
         config = {"edges": arguments.edges, "nodes": 1 << arguments.scale, "memory": MEMORY, "repeats": arguments.repeats}
-        write("ingest", config, summary)
+        write("table_ingest" if arguments.tables else "ingest", config, summary)
+
+
+def _table_cases(pair: Path, work: Path, nodes: int) -> list[Case]:
+    """The pair's edges in Parquet and CSV; a third with ids that must be mapped."""
+    ends = {name: np.load(pair / f"{name}.npy", mmap_mode="r") for name in ("src", "dst")}
+    dense = pyarrow.table({name: np.asarray(array) for name, array in ends.items()})
+    parquet.write_table(dense, work / "dense.parquet")
+    csv.write_csv(dense, work / "dense.csv")
+    parquet.write_table(
+        pyarrow.table({name: array * np.int64(1_000_003) for name, array in ends.items()}), work / "sparse.parquet"
+    )
+    return [
+        ("Parquet int32, nodes given", f"tables:{work / 'dense.parquet'}", {"num_nodes": nodes}),
+        ("CSV, nodes given", f"tables:{work / 'dense.csv'}", {"num_nodes": nodes}),
+        ("Parquet int64, ids mapped", f"tables:{work / 'sparse.parquet'}", {}),
+    ]
 
 
 def _save_pair(spec: str, folder: Path, edges: int) -> None:

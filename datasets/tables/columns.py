@@ -65,8 +65,9 @@ def weight(column: str) -> str:
 
 
 def time(table: Table, column: str, connection: Any) -> tuple[str, str, str]:
-    """A column as int64 or float64, dates as microseconds since 1970 (UTC where they do not say); the kind of strings is that of
-    the first.
+    """A column as int64 or float64, dates as microseconds since 1970.
+
+    The kind of strings is that of the first; dates that name no zone are UTC.
 
     Returns:
         the SQL, null where it is no time; the dtype; what a time must be, in words.
