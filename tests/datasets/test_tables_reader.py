@@ -167,6 +167,18 @@ def test_delimiters(tmp_path: Path, delimiter: str) -> None:
     assert ends(text(tmp_path / "named.txt", f"dst{delimiter}src", f"0{delimiter}1")) == [(1, 0)]
 
 
+@pytest.mark.parametrize("step", [1, 3])  # dense, and to be mapped
+def test_many_rows_in_parts_keep_their_order(tmp_path: Path, step: int) -> None:
+    (tmp_path / "edges").mkdir()
+    ids = np.random.default_rng(0).permutation(400_000)
+    parts = np.split(ids.reshape(-1, 2), [150_000])
+    for number, part in enumerate(parts):
+        np.savetxt(tmp_path / "edges" / f"{number}.csv", part * step, "%d", ",", header="src,dst", comments="")
+    np.testing.assert_array_equal(np.array(ends(tmp_path)), ids.reshape(-1, 2))
+    if step == 1:
+        np.testing.assert_array_equal(np.array(ends(tmp_path, num_nodes=400_000)), ids.reshape(-1, 2))
+
+
 def test_times_keep_every_digit(tmp_path: Path) -> None:
     def times(file: Path) -> tuple[str, list[float]]:
         found = to_raw(source(file)).edge_features[HOMOGENEOUS]["time"]
