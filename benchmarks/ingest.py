@@ -1,7 +1,8 @@
 """Ingest at scale: `python benchmarks/ingest.py` (10^9 edges, 25 GB of disk, some minutes; `--edges 10000000` for a look).
 
-`--tables` measures Parquet and text instead. Each configuration in a process of its own: edges a second from start to the published graph, the process's peak memory, and
-the bytes that it wrote. Beside them what the disk could write and read in the same minute.
+`--tables` measures Parquet and text instead. Each configuration in a process of its own: edges a second from start to the
+published graph, the process's peak memory, and the bytes that it wrote. Beside them what the disk could write and read in the
+same minute.
 """
 
 import argparse
