@@ -110,7 +110,8 @@ def reading(path: Path) -> Iterator[None]:
     except duckdb.Error as error:
         if "No space left" in str(error):
             raise OSError(errno.ENOSPC, "no space left on the disk for what is made of a table: free some", str(path)) from error
-        raise FormatError(f"{path} must be readable as a table, got {one_line(error)}: mend or convert it") from error
+        said = one_line(error).partition(" Possible fixes")[0]  # what follows are options of DuckDB's own
+        raise FormatError(f"{path} must be readable as a table, got {said}: mend or convert it, or skip bad rows") from error
 
 
 def _parquet_sql(files: tuple[Path, ...]) -> str:

@@ -135,7 +135,7 @@ def test_a_line_of_other_length_is_named_or_skipped(tmp_path: Path) -> None:
     lines = [f"{n},{n + 1}" for n in range(50_000)]
     lines[40_000] = "40000"
     file = text(tmp_path / "e.csv", "src,dst", *lines)
-    with refused(FormatError, "e.csv", "40002"):
+    with refused(FormatError, "e.csv", "40002", "Found: 1: mend"):
         source(file)
     found = source(file, on_error="skip")
     assert found.edges[HOMOGENEOUS].count == 49_999
