@@ -7,11 +7,12 @@ they count from 0 within their node type.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gnnhet.datasets.raw import Array, RawGraph, Relation
+from gnnhet.errors import GraphError
 
 _PIECE = 1 << 22
 
@@ -22,7 +23,7 @@ class Edges(NamedTuple):
     Attributes:
         src: integers, shape [n].
         dst: integers, shape [n].
-        values: named numbers, one an edge, shape [n] each.
+        values: named numbers, a row an edge, shape [n, ...] each.
     """
 
     src: Array
@@ -37,12 +38,17 @@ class EdgeStream:
     Attributes:
         read: called with the most edges a piece may have; every call begins anew and yields the same edges.
         count: how many there are, where that is known beforehand.
-        values: name -> dtype of the numbers that come with every edge (`weight`, `time`, ...).
+        values: name -> dtype of the numbers that come with every edge (`weight`, `time`, ...); of several an edge a dtype with
+            a shape.
+        bfloat16: names of the values whose uint16 are bfloat16 of the same bits.
+        scales: name -> float32, of the shape of an edge's numbers, that int8 is to be multiplied by.
     """
 
     read: Callable[[int], Iterator[Edges]]
     count: int | None = None
     values: Mapping[str, np.dtype] = field(default_factory=dict)
+    bfloat16: frozenset[str] = frozenset()
+    scales: Mapping[str, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,22 +92,32 @@ class Source:
     name: str = ""
 
 
-def edges_of(src: Array, dst: Array, values: Mapping[str, Array] | None = None) -> EdgeStream:
+def edges_of(
+    src: Array, dst: Array, values: Mapping[str, Array] | None = None, *, bfloat16: frozenset[str] = frozenset()
+) -> EdgeStream:
     """A stream over arrays, in memory or mapped; pieces are views of them.
 
     Args:
         src: integers, shape [edges].
         dst: integers, shape [edges].
-        values: named numbers, one an edge.
+        values: named numbers, shape [edges, ...], in any byte order.
+        bfloat16: names of the values whose uint16 are bfloat16 of the same bits.
+
+    Raises:
+        GraphError: an array has another length than there are edges.
     """
     more = dict(values or {})
+    for name, array in {"dst": dst, **more}.items():
+        if array.shape[:1] != (src.size,):
+            raise GraphError(f"`{name}` must have a row for each of the {src.size} edges, got shape {array.shape}")
 
     def read(most: int) -> Iterator[Edges]:
         for start in range(0, src.size, most):
             piece = slice(start, start + most)
             yield Edges(src[piece], dst[piece], {name: array[piece] for name, array in more.items()})
 
-    return EdgeStream(read=read, count=src.size, values={name: array.dtype for name, array in more.items()})
+    dtypes = {name: np.dtype((array.dtype.newbyteorder("="), array.shape[1:])) for name, array in more.items()}
+    return EdgeStream(read=read, count=src.size, values=dtypes, bfloat16=bfloat16)
 
 
 def rows_of(array: Array, *, bfloat16: bool = False) -> RowStream:
@@ -117,24 +133,14 @@ def rows_of(array: Array, *, bfloat16: bool = False) -> RowStream:
 def of_raw(raw: RawGraph) -> Source:
     """A source over a graph that a reader holds in memory.
 
-    Only edge features of one number an edge are carried.
+    Raises:
+        GraphError: an array of edges has another length than there are edges.
     """
     return Source(
         num_nodes=dict(raw.num_nodes),
-        edges={
-            relation: edges_of(
-                src,
-                dst,
-                {
-                    name: np.asarray(array)
-                    for name, array in raw.edge_features.get(relation, {}).items()
-                    if np.asarray(array).ndim == 1
-                },
-            )
-            for relation, (src, dst) in raw.edges.items()
-        },
+        edges={relation: _edges_of_raw(*ends, raw.edge_features.get(relation, {})) for relation, ends in raw.edges.items()},
         features={
-            node_type: {name: rows_of(np.asarray(array)) for name, array in arrays.items()}
+            node_type: {name: _rows_of_raw(values) for name, values in arrays.items()}
             for node_type, arrays in raw.features.items()
         },
         name=raw.name,
@@ -142,9 +148,9 @@ def of_raw(raw: RawGraph) -> Source:
 
 
 def to_raw(source: Source) -> RawGraph:
-    """The whole graph in memory, for those who want it there."""
+    """The whole graph in memory, for those who want it there; bfloat16 as torch tensors, int8 with a scale as float32."""
     edges: dict[Relation, tuple[Array, Array]] = {}
-    edge_features: dict[Relation, dict[str, Array]] = {}
+    edge_features: dict[Relation, dict[str, Any]] = {}
     num_nodes = {node_type: count or 0 for node_type, count in source.num_nodes.items()}
     for relation, stream in source.edges.items():
         pieces = list(stream.read(_PIECE))
@@ -153,7 +159,11 @@ def to_raw(source: Source) -> RawGraph:
         edges[relation] = src, dst
         if stream.values:
             edge_features[relation] = {
-                name: np.concatenate([np.empty(0, dtype), *(piece.values[name] for piece in pieces)])
+                name: _decoded(
+                    np.concatenate([np.empty((0, *dtype.shape), dtype.base), *(piece.values[name] for piece in pieces)]),
+                    name in stream.bfloat16,
+                    stream.scales.get(name),
+                )
                 for name, dtype in stream.values.items()
             }
         for node_type, ids in ((relation[0], src), (relation[2], dst)):
@@ -161,9 +171,49 @@ def to_raw(source: Source) -> RawGraph:
                 num_nodes[node_type] = max(num_nodes[node_type], int(ids.max()) + 1)
     features = {
         node_type: {
-            name: np.concatenate([np.empty((0, *rows.shape[1:]), rows.dtype), *rows.read(_PIECE)])
+            name: _decoded(
+                np.concatenate([np.empty((0, *rows.shape[1:]), rows.dtype), *rows.read(_PIECE)]), rows.bfloat16, rows.scale
+            )
             for name, rows in arrays.items()
         }
         for node_type, arrays in source.features.items()
     }
     return RawGraph(num_nodes=num_nodes, edges=edges, features=features, edge_features=edge_features, name=source.name)
+
+
+def _edges_of_raw(src: Array, dst: Array, values: Mapping[str, Any]) -> EdgeStream:
+    """A relation's edges with arrays or tensors."""
+    coded = {name: _coded(array) for name, array in values.items()}
+    return edges_of(
+        src,
+        dst,
+        {name: array for name, (array, _) in coded.items()},
+        bfloat16=frozenset(name for name, (_, half) in coded.items() if half),
+    )
+
+
+def _rows_of_raw(values: Any) -> RowStream:
+    """An array or tensor of nodes."""
+    array, half = _coded(values)
+    return rows_of(array, bfloat16=half)
+
+
+def _coded(values: Any) -> tuple[Array, bool]:
+    """An array or tensor as numpy holds it, and whether its uint16 are bfloat16."""
+    if isinstance(values, np.ndarray):
+        return values, False
+    import torch
+
+    tensor = torch.as_tensor(values).detach().cpu()
+    if tensor.dtype == torch.bfloat16:
+        return tensor.contiguous().view(torch.int16).numpy().view(np.uint16), True
+    return tensor.numpy(), False
+
+
+def _decoded(array: Array, half: bool, scale: Array | None) -> Any:
+    """An array for whom knows neither bfloat16 of bits nor scales."""
+    if half:
+        import torch
+
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return array if scale is None else array.astype(np.float32) * scale

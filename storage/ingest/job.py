@@ -13,7 +13,7 @@ import torch
 
 from gnnhet.datasets.edges import REVERSE
 from gnnhet.datasets.raw import Relation
-from gnnhet.datasets.source import RowStream, Source
+from gnnhet.datasets.source import EdgeStream, RowStream, Source
 from gnnhet.errors import GraphError, SpecError
 from gnnhet.storage import disk
 from gnnhet.storage.arrays import copy_table
@@ -126,7 +126,7 @@ class _Steps:
                 {"source": source_type, "name": title, "destination": destination}
                 | {key: found[key] for key in ("count", "arrays")}
             )
-            features += [{"of": list(job.relation), "name": v, "array": array} for v, array in sorted(found["values"].items())]
+            features += [_value_entry(job, value, array) for value, array in sorted(found["values"].items())]
         of_nodes = [self._feature(t, n, source.features[t][n], numbers[t, n]) for t, n in owners]
         document = {
             "format": FORMAT,
@@ -189,6 +189,7 @@ class _Steps:
             raise SpecError(f"edges between two node types cannot be undirected, got {bipartite[0]}: add their reverses instead")
         jobs = {}
         for relation, stream in source.edges.items():
+            self._check_values(relation, stream)
             both = [(relation, False)]
             if options.add_reverse:
                 both.append(((relation[2], REVERSE + relation[1], relation[0]), True))
@@ -208,6 +209,15 @@ class _Steps:
                     threads=self._threads,
                 )
         return [jobs[title] for title in sorted(jobs)]
+
+    def _check_values(self, relation: Relation, stream: EdgeStream) -> None:
+        """Numbers of edges are of dtypes that a graph may hold, and times can be sorted by."""
+        for name, dtype in stream.values.items():
+            checked_rows(relation, name, np.empty((0, *dtype.shape), dtype.base))
+        time = stream.values.get("time")
+        if self._options.sort_rows == "time" and time is not None and (time.shape or "time" in stream.bfloat16):
+            got = f"{time.shape} of them" if time.shape else "bfloat16"
+            raise SpecError(f"rows are sorted by one time an edge, and not by bfloat16, got {got} in {relation}: convert it")
 
     def _refuse_small_disk(self, jobs: list[RelationJob], source: Source) -> None:
         """Before hours of work, not after."""
@@ -297,6 +307,13 @@ def _checked(node_type: str, name: str, rows: RowStream, advance: Callable[[int]
     if nothing:
         empty = np.empty((0, *rows.shape[1:]), np.int16 if rows.bfloat16 else rows.dtype)
         yield checked_rows(node_type, name, torch.from_numpy(empty).view(torch.bfloat16) if rows.bfloat16 else empty)
+
+
+def _value_entry(job: RelationJob, name: str, array: dict[str, Any]) -> dict[str, Any]:
+    """Numbers of edges in `graph.json`."""
+    if name in job.stream.bfloat16:
+        array = array | {"dtype": "bfloat16"}
+    return disk.feature_entry(job.relation, name, array, job.stream.scales.get(name))
 
 
 def _publish(dest: Path, journal: Journal, document: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ from gnnhet.storage.ingest.spill import Array, Column, Parted, Spill, part
 
 _BUCKET_BITS = 10  # at most: more buckets than this make runs too short for the disk
 _LEAST_EDGES = 1 << 16  # a bucket, about; fewer edges need fewer buckets
-_MOST_CHUNK, _LEAST_CHUNK = 8 << 20, 1 << 14  # edges
+_MOST_CHUNK, _LEAST_CHUNK = 8 << 20, 1 << 10  # edges
 _MOST_PLACED = 1 << 30  # edges that a thread places at once
 _VALUE, _POSITION = "value.", "edge_ids"
 _MOST_REPORTED = 1000

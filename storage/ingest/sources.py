@@ -85,16 +85,13 @@ def _counted(source: Source, num_nodes: int) -> Source:
 def of_folder(folder: Path) -> Source:
     """A saved graph as a source, to be made undirected, sorted, or given reverses."""
     stored = disk.read(folder)
-    edge_rows: dict[Any, dict[str, np.ndarray]] = {relation: {} for relation in stored.relations}
+    edge_rows: dict[Any, dict[str, Rows]] = {relation: {} for relation in stored.relations}
     features: dict[str, dict[str, RowStream]] = {}
     for owner, name, rows in stored.features:
         if isinstance(owner, str):
             features.setdefault(owner, {})[name] = _rows(rows)
-        elif rows.dtype == torch.bfloat16 or rows.scale is not None:
-            kind = "bfloat16" if rows.scale is None else "scaled"
-            raise SpecError(f"{kind} features of edges are not carried over, got `{name}` of {owner}: remove or convert it first")
         else:
-            edge_rows[owner][name] = rows.array
+            edge_rows[owner][name] = rows
     return Source(
         num_nodes=stored.num_nodes,
         edges={relation: _edges(part, edge_rows[relation]) for relation, part in stored.relations.items()},
@@ -116,7 +113,7 @@ def _rows(rows: Rows) -> RowStream:
     return RowStream(read=read, shape=array.shape, dtype=array.dtype, bfloat16=half, scale=rows.scale)
 
 
-def _edges(part: Csc, values: dict[str, np.ndarray]) -> EdgeStream:
+def _edges(part: Csc, values: dict[str, Rows]) -> EdgeStream:
     """A CSC's edges in their stored order."""
 
     def read(most: int) -> Iterator[Edges]:
@@ -126,7 +123,13 @@ def _edges(part: Csc, values: dict[str, np.ndarray]) -> EdgeStream:
             high = int(np.searchsorted(part.indptr, last, "left"))
             ends = np.clip(part.indptr[low : high + 1], first, last)
             dst = np.repeat(np.arange(low, high), np.diff(ends))
-            yield Edges(part.indices[first:last], dst, {name: np.array(array[first:last]) for name, array in values.items()})
+            copies = {name: np.array(rows.array[first:last]) for name, rows in values.items()}
+            yield Edges(part.indices[first:last], dst, copies)
 
-    dtypes = {name: np.dtype((array.dtype, array.shape[1:])) for name, array in values.items()}
-    return EdgeStream(read=read, count=part.num_edges, values=dtypes)
+    return EdgeStream(
+        read=read,
+        count=part.num_edges,
+        values={name: np.dtype((rows.array.dtype, rows.array.shape[1:])) for name, rows in values.items()},
+        bfloat16=frozenset(name for name, rows in values.items() if rows.dtype == torch.bfloat16),
+        scales={name: rows.scale for name, rows in values.items() if rows.scale is not None},
+    )

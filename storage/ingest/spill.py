@@ -163,7 +163,7 @@ def _fill(chunk: Parted, columns: Sequence[Column], sizes: npt.NDArray[np.int64]
             given = values.view(plain) if values.dtype.itemsize == column.width else values
             kernels.scatter(frozen(given), frozen(chunk.bucket), first // column.width, room.view(plain))
         else:
-            rows = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(-1, column.width)
+            rows = np.ascontiguousarray(values).reshape(-1).view(np.uint8).reshape(chunk.bucket.size, column.width)
             kernels.scatter_wide(frozen(rows), frozen(chunk.bucket), first, room)
 
 
