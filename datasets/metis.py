@@ -148,6 +148,9 @@ def _check(header: _Header, lines: _Lines, src: Array, dst: Array, weight: Array
         node, other = _lonely(src, dst)
         lines.refuse(other, f"name vertex {node + 1}, since line {lines.number(node)} names {other + 1}", "no such neighbour")
     unlike = across_weight != along_weight
+    if unlike.any():  # edges between the same two may stand in another order at the other end
+        across_weight, along_weight = (w[np.lexsort((w, across, listed))] for w in (across_weight, along_weight))
+        unlike = across_weight != along_weight
     if unlike.any():
         edge = int(unlike.argmax())
         node = int(np.searchsorted(indptr, edge, "right")) - 1

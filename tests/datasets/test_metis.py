@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.datasets.refusals import refused
 from tests.shared_data import shared_data
@@ -50,6 +50,7 @@ def test_every_format_code() -> None:
     code=st.sampled_from([0, 1, 10, 11, 100, 111]),
     ends=st.sampled_from(["", "\n", "\n\n \n"]),
 )
+@example(nodes=2, pairs=[(0, 1, 1), (1, 0, 2)], code=1, ends="")
 @settings(deadline=None, max_examples=60)
 def test_what_was_written(
     tmp_path_factory: pytest.TempPathFactory, nodes: int, pairs: list[tuple[int, int, int]], code: int, ends: str
