@@ -212,10 +212,12 @@ class Reader:
         os.close(self._handle)
 
     def pieces(self, bucket: int, most: int) -> Iterator[Columns]:
-        """A bucket in the order of the input, in pieces of `most` edges or of one chunk."""
+        """A bucket in the order of the input, in pieces of `most` edges or of one chunk; none is empty."""
         chunks: list[int] = []
         held = 0
         for chunk, size in enumerate(self._spill.counts[:, bucket].tolist()):
+            if not size:
+                continue
             if chunks and held + size > most:
                 yield self._load(chunks, bucket, bucket + 1)[0]
                 chunks, held = [], 0

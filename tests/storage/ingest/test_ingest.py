@@ -353,6 +353,15 @@ def test_large_rows_keep_within_their_pieces(small: Any, tmp_path: Path) -> None
         assert graph.csc(HOMOGENEOUS)[0][[7, 8, -1]].tolist() == [0, expected.size, expected.size]
 
 
+def test_a_large_row_whose_first_chunk_has_none_of_its_edges_loses_none(small: Any, tmp_path: Path) -> None:
+    small.setattr(passes, "_MOST_CHUNK", 4)
+    small.setattr(passes, "_MOST_PLACED", 3)
+    edges = [(1, 0, 0.0)] * 5 + [(0, 1, 0.0)] * 3 + [(0, 0, 0.0)] * 2
+    for threads in (1, 2):
+        graph = Graph.ingest(source_of(edges, 2), tmp_path / "g", undirected=True, threads=threads)
+        assert [array.tolist() for array in graph.csc(HOMOGENEOUS)] == [[0, 2, 3], [0, 1, 0]]
+
+
 def test_tables_of_ids_go_with_the_graph(tmp_path: Path) -> None:
     table = tmp_path / "ids.parquet"
     table.write_bytes(b"PAR1 as far as a copy knows" * 1000)
