@@ -1,6 +1,7 @@
 """What readers share: paths that are there, errors on one line, and arrays from archives."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,12 @@ def existing(path: str | Path, what: str) -> Path:
     if not found.exists():
         raise FormatError(f"{what} must be there to be read, got {path}, which is not: check the path")
     return found
+
+
+def stamp(path: Path) -> list[Any]:
+    """What differs once a file was changed: its path, bytes, and nanoseconds of its last change."""
+    found = path.stat()
+    return [str(path.absolute()), found.st_size, found.st_mtime_ns]
 
 
 def one_line(error: Exception) -> str:

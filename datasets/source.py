@@ -5,9 +5,10 @@ they count from 0 within their node type.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,6 +16,27 @@ from gnnhet.datasets.raw import Array, RawGraph, Relation
 from gnnhet.errors import GraphError
 
 _PIECE = 1 << 22
+
+
+class Watched(Protocol):
+    """What is told how far a step has come."""
+
+    def advance(self, amount: int = 1) -> None:
+        """So many more units are done."""
+
+
+Watch = Callable[[str, int | None, str], AbstractContextManager[Watched]]  # what is done, units in all or None, unit
+
+
+@contextmanager
+def unwatched(what: str, total: int | None, unit: str) -> Iterator[Watched]:
+    """A `Watch` that nobody looks at."""
+    yield _Nobody()
+
+
+class _Nobody:
+    def advance(self, amount: int = 1) -> None:
+        """Nothing."""
 
 
 class Edges(NamedTuple):
@@ -82,6 +104,7 @@ class Source:
             none for types whose ids were dense already. The graph folder keeps a copy.
         report: what was skipped on `--on-error skip`, filled while the streams are read; one line each.
         name: what the graph is called in reports.
+        files: that it is read from: an ingest goes on only with the same, unchanged.
     """
 
     num_nodes: Mapping[str, int | None]
@@ -90,6 +113,7 @@ class Source:
     ids: Mapping[str, Path] = field(default_factory=dict)
     report: Sequence[str] = ()
     name: str = ""
+    files: Sequence[Path] = ()
 
 
 def edges_of(

@@ -9,14 +9,14 @@ import numpy.typing as npt
 
 from gnnhet.datasets import dgl, pyg
 from gnnhet.datasets.raw import HOMOGENEOUS, NODE, TEST, TRAIN, VAL, RawGraph, Relation
-from gnnhet.datasets.source import Source
+from gnnhet.datasets.source import Source, Watch, unwatched
 from gnnhet.errors import GraphError
 from gnnhet.storage import csc as topology
 from gnnhet.storage import disk, index
 from gnnhet.storage.changes import Changes
 from gnnhet.storage.csc import Csc, IntArray
 from gnnhet.storage.features import ArrayLike, FeatureStore, add_edge_features, as_features
-from gnnhet.storage.ingest import Watch, ingest, open_source, options_of
+from gnnhet.storage.ingest import ingest, open_source, options_of
 from gnnhet.storage.preload import read_topology
 
 SPLITS = {"train": TRAIN, "val": VAL, "test": TEST}
@@ -268,7 +268,7 @@ class Graph(Changes):
         on_error: str = "stop",
         resume: bool = False,
         name: str | None = None,
-        watch: Watch | None = None,
+        watch: Watch = unwatched,
         report: list[str] | None = None,
         **options: Any,
     ) -> "Graph":
@@ -293,7 +293,9 @@ class Graph(Changes):
             SpecError: options that do not fit the source, this machine, or the ingest that is resumed.
             OSError: the disk refuses. What was finished stays for `resume`, where anything was; else nothing does.
         """
-        opened, asked = open_source(source, root, on_error=on_error, num_nodes=num_nodes, memory=memory, threads=threads)
+        opened, asked = open_source(
+            source, root, on_error=on_error, num_nodes=num_nodes, memory=memory, threads=threads, watch=watch
+        )
         _, left_out = ingest(
             opened,
             Path(dest),

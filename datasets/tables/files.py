@@ -7,10 +7,13 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gnnhet.datasets.files import one_line
 from gnnhet.errors import FormatError
+
+if TYPE_CHECKING:
+    from gnnhet.datasets.tables.database import Database
 
 PARQUET = (".parquet", ".pq")
 ENDINGS = (*PARQUET, *(text + packed for text in (".csv", ".tsv", ".txt") for packed in ("", ".gz", ".zst")))
@@ -27,6 +30,19 @@ def quoted(text: object) -> str:
 def named(name: str) -> str:
     """A column's name in SQL."""
     return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class Text:
+    """How the lines of a text file are parted.
+
+    Attributes:
+        delimiter: between columns; None: told by the first line.
+        header: whether the first line names the columns; None: unless it is all numbers.
+    """
+
+    delimiter: str | None = None
+    header: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -59,15 +75,13 @@ def is_table(path: Path) -> bool:
     return path.name.lower().endswith(ENDINGS)
 
 
-def open_table(path: Path, connection: Any, work: Path, *, skip: bool, report: list[str]) -> Table:
+def open_table(path: Path, text: Text, database: "Database") -> Table:
     """Find the files of a table, and make Parquet of text.
 
     Args:
         path: a file, or a folder of parts.
-        connection: of DuckDB.
-        work: folder for what is made.
-        skip: leave out lines that cannot be read.
-        report: told what was left out.
+        text: how text is parted.
+        database: where it is made, and lines are left out and reported if wanted.
 
     Raises:
         FormatError: no files, Parquet beside text, a name with one of *?[, or a file that
@@ -75,20 +89,19 @@ def open_table(path: Path, connection: Any, work: Path, *, skip: bool, report: l
     """
     given = tuple(sorted(file for file in path.iterdir() if is_table(file))) if path.is_dir() else (path,)
     of_text = [file for file in given if not file.name.lower().endswith(PARQUET)]
-    if not given:
+    if not given or not is_table(given[0]):
         raise FormatError(f"a table must be in files ending in {', '.join(ENDINGS)}, got {path} without: convert or rename them")
     if of_text and len(of_text) < len(given):
         raise FormatError(f"parts of a table must be all Parquet or all text, got both in {path}: convert one kind")
     if any(letter in str(file.absolute()) for file in given for letter in "*?["):
         raise FormatError(f"paths of tables must be without *, ? and [, got {path}: rename it")
+    number = len(database.files)
+    database.files += given
     parquet = given
     if of_text:
-        stem = f"{path.name.partition('.')[0]}-text"
-        parquet = tuple(
-            _strings_of(file, connection, work / f"{stem}-{n:05}.parquet", skip, report) for n, file in enumerate(given)
-        )
+        parquet = tuple(_strings_of(file, text, database, f"text-{number + n:05}") for n, file in enumerate(given))
     with reading(path):
-        described = connection.execute(f"DESCRIBE SELECT * FROM {_parquet_sql(parquet)}").fetchall()
+        described = database.all(f"DESCRIBE SELECT * FROM {_parquet_sql(parquet)}")
     columns = {name: kind for name, kind, *_ in described if name not in ("filename", "file_row_number")}
     return Table(path, given, parquet, columns)
 
@@ -118,33 +131,35 @@ def _parquet_sql(files: tuple[Path, ...]) -> str:
     return f"read_parquet([{', '.join(map(quoted, files))}], filename = true, file_row_number = true)"
 
 
-def _strings_of(file: Path, connection: Any, made: Path, skip: bool, report: list[str]) -> Path:
+def _strings_of(file: Path, text: Text, database: "Database", name: str) -> Path:
     """Parquet of a text file's columns as trimmed strings; empty ones are none."""
-    delimiter, names, skipped, header = _head(file)
+    delimiter, names, skipped, header = _head(file, text)
     columns = ", ".join(f"{quoted(name)}: 'VARCHAR'" for name in names)
+    skip = database.skip
     table = (
         f"read_csv({quoted(file)}, auto_detect = false, delim = {quoted(delimiter)}, quote = '\"', escape = '\"', "
         f"skip = {skipped}, header = {header}, columns = {{{columns}}}{', store_rejects = true' if skip else ''})"
     )
     trimmed = ", ".join(f"nullif(trim({named(name)}), '') AS {named(name)}" for name in names)
+
+    def left_out() -> list[str]:
+        query = f"SELECT line, column_name, error_message FROM reject_errors ORDER BY line LIMIT {MOST_LISTED}"
+        lost = database.all(query)
+        lines = [f"{file}, line {line:,}, column {column}: {' '.join(why.split())[:200]}" for line, column, why in lost]
+        if lost:
+            lines.append(f"{file}: lines left out: {database.one('SELECT count(DISTINCT line) FROM reject_errors'):,}")
+        for made in ("reject_errors", "reject_scans"):
+            database.all(f"DROP TABLE {made}")
+        return lines
+
     with reading(file):
-        connection.execute(f"COPY (SELECT {trimmed} FROM {table}) TO {quoted(made)} (FORMAT parquet)")
-        if skip:
-            query = f"SELECT line, column_name, error_message FROM reject_errors ORDER BY line LIMIT {MOST_LISTED}"
-            lost = connection.execute(query).fetchall()
-            report += [f"{file}, line {line:,}, column {column}: {' '.join(why.split())[:200]}" for line, column, why in lost]
-            if lost:
-                (count,) = connection.execute("SELECT count(DISTINCT line) FROM reject_errors").fetchone()
-                report.append(f"{file}: lines left out: {count:,}")
-            connection.execute("DROP TABLE reject_errors")
-            connection.execute("DROP TABLE reject_scans")
-    return made
+        return database.made(name, f"SELECT {trimmed} FROM {table}", f"reading {file.name}", left_out if skip else list)
 
 
-def _head(file: Path) -> tuple[str, list[str], int, bool]:
+def _head(file: Path, text: Text) -> tuple[str, list[str], int, bool]:
     """Of a text file: delimiter, names of columns, lines of comments before them, and whether it names its columns.
 
-    A first line of numbers alone names none; columns are then 0, 1, ...
+    Unless told otherwise, a first line of numbers alone names none. Columns without names are 0, 1, ...
 
     Raises:
         FormatError: an empty file, no text in UTF-8, or a name twice.
@@ -163,9 +178,9 @@ def _head(file: Path) -> tuple[str, list[str], int, bool]:
     except (OSError, UnicodeDecodeError, pyarrow.ArrowException) as error:
         raise FormatError(f"{file} must be text in UTF-8, got {one_line(error)}: convert it") from error
     line = line.rstrip("\r\n")
-    delimiter = next((letter for letter in _DELIMITERS if letter in line), ",")
+    delimiter = text.delimiter or next((letter for letter in _DELIMITERS if letter in line), ",")
     fields = [field.strip() for field in next(csv.reader([line], delimiter=delimiter), [])]
-    header = not all(map(_is_number, fields))
+    header = not all(map(_is_number, fields)) if text.header is None else text.header
     names = fields if header else [str(number) for number in range(len(fields))]
     names = [name or f"column {number}" for number, name in enumerate(names)]
     if len({name.lower() for name in names}) < len(names):

@@ -4,23 +4,23 @@ import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 
 from gnnhet.datasets.edges import REVERSE
+from gnnhet.datasets.files import stamp
 from gnnhet.datasets.raw import Relation
-from gnnhet.datasets.source import EdgeStream, RowStream, Source
+from gnnhet.datasets.source import EdgeStream, RowStream, Source, Watch, unwatched
 from gnnhet.errors import GraphError, SpecError
 from gnnhet.storage import disk
 from gnnhet.storage.arrays import copy_table
 from gnnhet.storage.compact import compacted
 from gnnhet.storage.features import Rows, checked_rows
 from gnnhet.storage.index import ARRAYS, FORMAT, INDEX, VERSION, read_index, revision
-from gnnhet.storage.ingest.journal import Journal
+from gnnhet.storage.ingest.journal import FILES, Journal
 from gnnhet.storage.ingest.options import Options, budget
 from gnnhet.storage.ingest.relation import RelationJob, load_spill
 from gnnhet.storage.lock import publish, writing
@@ -29,16 +29,6 @@ _ROWS_BYTES = 16 << 20  # of a piece of a feature
 _SCAN = 1 << 22  # edges
 
 Open = Callable[[Path], Source]
-
-
-class Watched(Protocol):
-    """What is told how far a step has come."""
-
-    def advance(self, amount: int = 1) -> None:
-        """So many more units are done."""
-
-
-Watch = Callable[[str, int | None, str], AbstractContextManager[Watched]]
 
 
 def ingest(
@@ -52,7 +42,7 @@ def ingest(
     skip: bool = False,
     resume: bool = False,
     name: str | None = None,
-    watch: Watch | None = None,
+    watch: Watch = unwatched,
 ) -> tuple[dict[str, Any], list[str]]:
     """Make a graph folder.
 
@@ -87,8 +77,8 @@ def ingest(
             disk.refuse_other(dest)
             journal.begin({"source": asked, **options.to_dict(), "skip": skip}, resume=resume)
             with _cleaned(journal):
-                steps = _Steps(journal, options, free, threads or os.cpu_count() or 1, skip, watch or _unwatched)
-                source = opened(journal.folder / "source")
+                steps = _Steps(journal, options, free, threads or os.cpu_count() or 1, skip, watch)
+                source = opened(journal.work)
                 document = steps.document(source, name)
                 _publish(dest, journal, document)
                 journal.remove()
@@ -110,6 +100,7 @@ class _Steps:
 
     def document(self, source: Source, name: str | None) -> dict[str, Any]:
         """All steps; what `graph.json` says in the end."""
+        self._refuse_changed(source)
         num_nodes = self._counts(source)
         jobs = self._jobs(source, num_nodes)
         self._refuse_small_disk(jobs, source)
@@ -140,6 +131,20 @@ class _Steps:
         if source.ids:
             document["ids"] = {t: self._ids(t, source.ids[t], number) for number, t in enumerate(sorted(source.ids))}
         return document
+
+    def _refuse_changed(self, source: Source) -> None:
+        """What was finished is of the files as they were."""
+        stamps = [stamp(path) for path in source.files]
+        found = self._journal.found(FILES)
+        if found is None:
+            self._journal.finish(FILES, stamps)
+            return
+        if found != stamps:
+            changed = [entry[0] for entry in (*stamps, *found) if entry not in found or entry not in stamps]
+            raise SpecError(
+                f"an ingest goes on with files that are as they were when it began, got a changed {changed[0]}: "
+                "leave --resume out to begin anew"
+            )
 
     def _counts(self, source: Source) -> dict[str, int]:
         """How many nodes each type has; read off the edges where nothing else tells."""
@@ -221,7 +226,7 @@ class _Steps:
 
     def _refuse_small_disk(self, jobs: list[RelationJob], source: Source) -> None:
         """Before hours of work, not after."""
-        if self._journal.started:
+        if self._journal.finished:
             return
         need = sum(job.disk_bytes() for job in jobs)
         for arrays in source.features.values():
@@ -342,14 +347,3 @@ def _cleaned(journal: Journal) -> Iterator[None]:
 def _title(relation: Relation) -> str:
     """A relation in a progress line."""
     return " ".join(relation)
-
-
-@contextlib.contextmanager
-def _unwatched(what: str, total: int | None, unit: str) -> Iterator[Watched]:
-    """Nobody looks."""
-    yield _Nobody()
-
-
-class _Nobody:
-    def advance(self, amount: int = 1) -> None:
-        """Nothing."""

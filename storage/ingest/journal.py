@@ -9,6 +9,7 @@ from typing import Any
 from gnnhet.errors import FormatError, SpecError
 from gnnhet.storage.index import ARRAYS, STAGE
 
+FILES = "files"  # the step of files as they were when the ingest began
 _JOURNAL = "journal.json"
 
 
@@ -18,12 +19,13 @@ class Journal:
     Attributes:
         folder: `DEST/.ingest`.
         arrays: where finished arrays wait until all are.
+        work: where the source works.
     """
 
     def __init__(self, dest: Path) -> None:
         """Nothing is read or made yet."""
         self.folder = dest / STAGE
-        self.arrays = self.folder / ARRAYS
+        self.arrays, self.work = self.folder / ARRAYS, self.folder / "source"
         self._dest = dest
         self._asked: dict[str, Any] = {}
         self._done: dict[str, Any] = {}
@@ -57,6 +59,7 @@ class Journal:
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.arrays.mkdir(parents=True, exist_ok=True)
+        self._write()
 
     def found(self, step: str) -> Any:
         """What a finished step left, or None; a step whose files are gone is not finished."""
@@ -68,6 +71,9 @@ class Journal:
     def finish(self, step: str, value: Any) -> None:
         """Note a step as finished; its files are synced already."""
         self._done[step] = value
+        self._write()
+
+    def _write(self) -> None:
         beside = self.folder / f".{_JOURNAL}.part"
         with beside.open("w") as file:
             json.dump({"asked": self._asked, "done": self._done}, file)
@@ -84,9 +90,14 @@ class Journal:
         return None
 
     @property
+    def finished(self) -> bool:
+        """Whether any step is; that files were looked at is none."""
+        return bool(self._done.keys() - {FILES})
+
+    @property
     def started(self) -> bool:
-        """Whether any step is finished."""
-        return bool(self._done)
+        """Whether there is anything to go on with: a finished step, or what the source made for itself."""
+        return self.finished or any(path.is_file() for path in self.work.rglob("*"))
 
     def remove(self) -> None:
         """The folder and all in it."""

@@ -1,5 +1,6 @@
 """What an ingest may be of: words, a folder, or a `Source`."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import torch
 
 from gnnhet.datasets import catalogue
 from gnnhet.datasets.raw import HOMOGENEOUS, NODE
-from gnnhet.datasets.source import Edges, EdgeStream, RowStream, Source
+from gnnhet.datasets.source import Edges, EdgeStream, RowStream, Source, Watch
 from gnnhet.errors import FormatError, SpecError
 from gnnhet.storage import disk, index
 from gnnhet.storage.csc import Csc
@@ -26,6 +27,7 @@ def open_source(
     num_nodes: int | None,
     memory: int | str | None,
     threads: int | None,
+    watch: Watch,
 ) -> tuple[Callable[[Path], Source], str]:
     """What opens a source, given a folder for its own work, and words that are equal for equal sources.
 
@@ -36,6 +38,7 @@ def open_source(
         num_nodes: see `source`.
         memory: see `source`.
         threads: see `source`.
+        watch: see `source`.
 
     Raises:
         SpecError: an option nobody knows.
@@ -58,7 +61,7 @@ def open_source(
             raise FormatError(f"a graph folder holds {INDEX}, got {source} without: for raw files say READER:{source}")
         else:
             found = catalogue.source(
-                source, root, on_error=on_error, memory=given, work=work, num_nodes=num_nodes, threads=threads
+                source, root, on_error=on_error, memory=given, work=work, num_nodes=num_nodes, threads=threads, watch=watch
             )
         return found if num_nodes is None else _counted(found, num_nodes)
 
@@ -72,14 +75,7 @@ def _counted(source: Source, num_nodes: int) -> Source:
     held = source.num_nodes[NODE]
     if held is not None and held != num_nodes:
         raise SpecError(f"num_nodes must be what the source says, {held:,}, got {num_nodes:,}: leave it out")
-    return Source(
-        num_nodes={NODE: num_nodes},
-        edges=source.edges,
-        features=source.features,
-        ids=source.ids,
-        report=source.report,
-        name=source.name,
-    )
+    return dataclasses.replace(source, num_nodes={NODE: num_nodes})
 
 
 def of_folder(folder: Path) -> Source:
@@ -98,6 +94,7 @@ def of_folder(folder: Path) -> Source:
         features=features,
         ids=index.tables(folder, stored.index),
         name=stored.name,
+        files=(folder / INDEX,),
     )
 
 
