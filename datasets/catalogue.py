@@ -1,8 +1,10 @@
 """Graphs by the words a person types."""
 
+import dataclasses
 import difflib
 import importlib
 from collections.abc import Callable
+from pathlib import Path
 
 from gnnhet.datasets import communities, metis, mtx, named, npz_bundle, planetoid, pyg, rdf, rmat, wordnet
 from gnnhet.datasets.raw import RawGraph
@@ -70,10 +72,14 @@ def source(spec: str, root: str | None = None, **options: object) -> Source:
     kind, colon, rest = spec.partition(":")
     if colon and kind in STREAMS:
         made: Source = importlib.import_module(STREAMS[kind]).source(rest, **options)
-        return made
-    if colon and kind == "rmat":
+    elif colon and kind == "rmat":
         return rmat.source(*_two_sizes(kind, rest))
-    return of_raw(read(spec, root))
+    else:
+        made = of_raw(read(spec, root))
+    if made.files or not colon or not (place := Path(rest)).exists():
+        return made
+    files = sorted(path for path in place.rglob("*") if path.is_file()) if place.is_dir() else [place]
+    return dataclasses.replace(made, files=files)
 
 
 def _two_sizes(kind: str, text: str) -> tuple[int, int]:

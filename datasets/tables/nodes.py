@@ -89,7 +89,7 @@ def of_edges(node_type: str, ends: list[tuple[Table, str]], database: Database) 
     """
     integers = all(columns.all_integers(table, [end], database) for table, end in ends)
     sql = [(table, columns.integer(table, end) if integers else columns.text(end)) for table, end in ends]
-    union = " UNION ".join(f"SELECT {end} AS id FROM {table.sql()}" for table, end in sql)
+    union = " UNION ".join(f"SELECT DISTINCT {end} AS id FROM {table.sql()}" for table, end in sql)
     numbered = f"SELECT id, row_number() OVER (ORDER BY id) - 1 AS node FROM ({union}) WHERE id IS NOT NULL ORDER BY node"
     made = database.made(f"named-{node_type}", numbered, f"numbering ids of {node_type}")
     count = int(database.one(f"SELECT count(*) FROM read_parquet({quoted(made)})"))
