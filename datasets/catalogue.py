@@ -20,6 +20,7 @@ READERS: dict[str, Callable[[str], RawGraph]] = {
     "rdf": rdf.read,
 }
 STREAMS = {  # read in pieces by `source(path, **options)` of a module that is imported when it is asked for
+    "graphbolt": "gnnhet.datasets.graphbolt",
     "ogb": "gnnhet.datasets.ogb",
     "tables": "gnnhet.datasets.tables",
 }
@@ -33,7 +34,8 @@ def read(spec: str, root: str | None = None) -> RawGraph:
 
     Args:
         spec: a name (`wordnet`, `cora`, `ogbn-products`), `READER:PATH` (`planetoid:DIR`, `npz:FILE`, `rdf:DIR`, `pyg:FILE`,
-            `mtx:FILE`, `metis:FILE`, `ogb:DIR`, `tables:DIR`), or a generator (`rmat:SCALE:EDGES`, `communities:NODES:EDGES`).
+            `mtx:FILE`, `metis:FILE`, `ogb:DIR`, `graphbolt:DIR`, `tables:DIR`), or a generator (`rmat:SCALE:EDGES`,
+            `communities:NODES:EDGES`).
         root: where raw files of named sets lie or go; by default `data`.
 
     Raises:

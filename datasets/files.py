@@ -1,5 +1,6 @@
 """What readers share: paths that are there, errors on one line, and arrays from archives."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,16 @@ def stamp(path: Path) -> list[Any]:
 def one_line(error: Exception) -> str:
     """What an error says, on one line of at most 200 characters; its name where it says nothing."""
     return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def torch_refusal(error: Exception) -> str:
+    """Why torch refuses a file: the object it names, or else its first sentence; without advice to trust the file."""
+    named = re.search(r"GLOBAL (\S+)", str(error))
+    if named:
+        return f"the object {named.group(1)}, which is none of these"
+    if "weights_only" in str(error):
+        return "something else"
+    return one_line(error).split(". ")[0]
 
 
 def read_npz(path: str | Path) -> dict[str, Array]:

@@ -1,13 +1,12 @@
 """PyG's `Data` and `HeteroData`, as objects or files."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gnnhet.datasets.files import existing, one_line
+from gnnhet.datasets.files import existing, one_line, torch_refusal
 from gnnhet.datasets.masks import node_features
 from gnnhet.datasets.raw import HOMOGENEOUS, NODE, Array, RawGraph, Relation
 from gnnhet.errors import FormatError, GraphError
@@ -64,7 +63,7 @@ def read(file: str | Path) -> RawGraph:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises by what is broken: UnpicklingError, RuntimeError, EOFError, ...
         raise FormatError(
-            f"{path} must be a saved Data, HeteroData or dict of tensors, got {_reason(error)}: save data.to_dict() instead"
+            f"{path} must be a saved Data, HeteroData or dict of tensors, got {torch_refusal(error)}: save data.to_dict() instead"
         ) from error
     if isinstance(loaded, tuple) and len(loaded) in (2, 3):  # InMemoryDataset.save, now and of old
         if loaded[1] is not None:
@@ -79,16 +78,6 @@ def read(file: str | Path) -> RawGraph:
         raise FormatError(f"{path}: {error}") from error
     except (ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:  # tensors where PyG expects others
         raise FormatError(f"{path} must hold the tensors of a graph, got {one_line(error)}: save data.to_dict()") from error
-
-
-def _reason(error: Exception) -> str:
-    """Why torch refuses a file: the object it names, or else its first sentence; without advice to trust the file."""
-    named = re.search(r"GLOBAL (\S+)", str(error))
-    if named:
-        return f"the object {named.group(1)}, which is none of these"
-    if "weights_only" in str(error):
-        return "something else"
-    return one_line(error).split(". ")[0]
 
 
 def _count(store: Any, what: str) -> int:

@@ -154,6 +154,27 @@ def rows_of(array: Array, *, bfloat16: bool = False) -> RowStream:
     return RowStream(read=read, shape=array.shape, dtype=array.dtype, bfloat16=bfloat16)
 
 
+def as_array(values: Any) -> tuple[Array, bool]:
+    """An array or tensor as numpy holds it, and whether its uint16 are bfloat16.
+
+    Raises:
+        GraphError: a tensor that numpy cannot hold: sparse, or of a dtype it lacks.
+    """
+    if isinstance(values, np.ndarray):
+        return values, False
+    import torch
+
+    tensor = torch.as_tensor(values).detach().cpu()
+    if tensor.dtype == torch.bfloat16 and tensor.layout == torch.strided:
+        return tensor.contiguous().view(torch.int16).numpy().view(np.uint16), True
+    try:
+        return tensor.numpy(), False
+    except TypeError as error:
+        raise GraphError(
+            f"a tensor must be dense and of a dtype that numpy has, or bfloat16, got {tensor.dtype} {tensor.layout}: convert it"
+        ) from error
+
+
 def of_raw(raw: RawGraph) -> Source:
     """A source over a graph that a reader holds in memory.
 
@@ -207,7 +228,7 @@ def to_raw(source: Source) -> RawGraph:
 
 def _edges_of_raw(src: Array, dst: Array, values: Mapping[str, Any]) -> EdgeStream:
     """A relation's edges with arrays or tensors."""
-    coded = {name: _coded(array) for name, array in values.items()}
+    coded = {name: as_array(array) for name, array in values.items()}
     return edges_of(
         src,
         dst,
@@ -218,20 +239,8 @@ def _edges_of_raw(src: Array, dst: Array, values: Mapping[str, Any]) -> EdgeStre
 
 def _rows_of_raw(values: Any) -> RowStream:
     """An array or tensor of nodes."""
-    array, half = _coded(values)
+    array, half = as_array(values)
     return rows_of(array, bfloat16=half)
-
-
-def _coded(values: Any) -> tuple[Array, bool]:
-    """An array or tensor as numpy holds it, and whether its uint16 are bfloat16."""
-    if isinstance(values, np.ndarray):
-        return values, False
-    import torch
-
-    tensor = torch.as_tensor(values).detach().cpu()
-    if tensor.dtype == torch.bfloat16:
-        return tensor.contiguous().view(torch.int16).numpy().view(np.uint16), True
-    return tensor.numpy(), False
 
 
 def _decoded(array: Array, half: bool, scale: Array | None) -> Any:

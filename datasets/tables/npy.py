@@ -28,12 +28,14 @@ class NpyFile:
         dtype: as stored.
         shape: of the array.
         offset: of the first number in bytes.
+        transposed: whether what was saved is the transpose of this: an array in Fortran order.
     """
 
     path: Path
     dtype: np.dtype
     shape: tuple[int, ...]
     offset: int
+    transposed: bool = False
 
     @property
     def row_bytes(self) -> int:
@@ -60,7 +62,7 @@ class NpyFile:
                 yield piece.astype(native, copy=False)
 
 
-def open_npy(path: Path, kinds: str, what: str, axes: tuple[int, ...] = (1,)) -> NpyFile:
+def open_npy(path: Path, kinds: str, what: str, axes: tuple[int, ...] = (1,), *, fortran: bool = False) -> NpyFile:
     """Read a header.
 
     Args:
@@ -68,6 +70,7 @@ def open_npy(path: Path, kinds: str, what: str, axes: tuple[int, ...] = (1,)) ->
         kinds: numpy's letters of the dtypes that will do.
         what: those dtypes in words.
         axes: how many there may be.
+        fortran: take Fortran order, too, as the transpose in C order.
 
     Raises:
         FormatError: absent, no `.npy`, truncated, or of another dtype, order or number of axes.
@@ -77,14 +80,15 @@ def open_npy(path: Path, kinds: str, what: str, axes: tuple[int, ...] = (1,)) ->
         with path.open("rb") as file:
             version = np.lib.format.read_magic(file)
             header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, fortran, dtype = header(file)
+            shape, turned, dtype = header(file)
             offset = file.tell()
     except (ValueError, OSError, EOFError, SyntaxError) as error:
         raise FormatError(f"{path} must be a .npy file, got {one_line(error)}: save it with numpy.save") from error
     if dtype.kind not in kinds or dtype.hasobject:
         raise FormatError(f"{path} must hold {what}, got {dtype}: convert it with numpy's astype")
-    if len(shape) not in axes or (fortran and len(shape) > 1):
-        order = " in Fortran order" if fortran else ""
+    turned = turned and len(shape) > 1
+    if len(shape) not in axes or (turned and not fortran):
+        order = " in Fortran order" if turned else ""
         raise FormatError(
             f"{path} must have {' or '.join(map(str, axes))} axes in C order, got shape {shape}{order}: reshape it or save a "
             "C-ordered copy"
@@ -93,7 +97,7 @@ def open_npy(path: Path, kinds: str, what: str, axes: tuple[int, ...] = (1,)) ->
     size = path.stat().st_size
     if size != need:
         raise FormatError(f"{path} must have {need:,} bytes for {dtype} {shape}, got {size:,}: it was truncated or changed")
-    return NpyFile(path, dtype, shape, offset)
+    return NpyFile(path, dtype, shape[::-1] if turned else shape, offset, transposed=turned)
 
 
 def source(folder: Path, num_nodes: int | None = None) -> Source:
