@@ -17,12 +17,13 @@ from gnnhet.storage.changes import Changes
 from gnnhet.storage.csc import Csc, IntArray
 from gnnhet.storage.features import ArrayLike, FeatureStore, add_edge_features, as_features
 from gnnhet.storage.ingest import ingest, open_source, options_of
+from gnnhet.storage.lookup import Lookup
 from gnnhet.storage.preload import read_topology
 
 SPLITS = {"train": TRAIN, "val": VAL, "test": TEST}
 
 
-class Graph(Changes):
+class Graph(Changes, Lookup):
     """Typed topology (one CSC a relation), node counts, and features.
 
     A relation is the triple (source type, name, destination type); messages go from source to destination. A homogeneous

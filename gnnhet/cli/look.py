@@ -13,14 +13,36 @@ if TYPE_CHECKING:
 DAMAGED = 1
 
 
-def info(graph: GraphArgument, root: Root = None, json: AsJson = False) -> None:
-    """Say what a graph holds.
+def info(
+    graph: GraphArgument,
+    lookup: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--lookup", metavar="TYPE ID", help="Only the node that was ingested with this id.", show_default=False),
+    ] = None,
+    node: Annotated[
+        tuple[str, int] | None,
+        typer.Option(
+            "--node", metavar="TYPE NUMBER", help="Only this node, with the id it was ingested with.", show_default=False
+        ),
+    ] = None,
+    root: Root = None,
+    json: AsJson = False,
+) -> None:
+    """Say what a graph holds, or what it holds of one node.
 
-    Example: gnnhet info wordnet
+    Examples: gnnhet info wordnet; gnnhet info graphs/papers --lookup paper p9
     """
     from gnnhet.storage import load_dataset
 
+    if lookup is not None and node is not None:
+        raise typer.BadParameter("a node is looked up by --lookup or by --node, not both")
     found = load_dataset(graph, root)
+    if lookup is not None:
+        node_type, written = lookup
+        node = node_type, int(found.nodes_of(node_type, [written])[0])
+    if node is not None:
+        _print_node(_node(found, *node), json)
+        return
     if json:
         print_json(_description(found))
         return
@@ -57,6 +79,34 @@ def info(graph: GraphArgument, root: Root = None, json: AsJson = False) -> None:
     )
     for node_type, sizes in _splits(found).items():
         print(f"\nSplits of {node_type}: " + ", ".join(f"{name} {size:,}" for name, size in sizes.items()))
+
+
+def _node(graph: "Graph", node_type: str, number: int) -> dict[str, Any]:
+    """What there is of one node."""
+    (written,) = graph.ids_of(node_type, [number])
+    splits = [part for part in ("train", "val", "test") if number in graph.split_ids(node_type, part)]
+    label = graph.features.array(node_type, "y")[number].tolist() if graph.features.has(node_type, "y") else None
+    incoming = [(relation, graph.csc(relation)[0]) for relation in graph.relations if relation[2] == node_type]
+    return {
+        "type": node_type,
+        "id": written,
+        "node": number,
+        "label": label,
+        "split": splits[0] if splits else None,
+        "in_edges": [{"relation": list(r), "edges": int(indptr[number + 1] - indptr[number])} for r, indptr in incoming],
+    }
+
+
+def _print_node(of: dict[str, Any], json: bool) -> None:
+    if json:
+        print_json(of)
+        return
+    print(f"{of['type']} {of['id']} is node {of['node']:,}")
+    for name in ("label", "split"):
+        if of[name] is not None:
+            print(f"{name}: {of[name]}")
+    rows = [(" -> ".join(entry["relation"]), f"{entry['edges']:,}") for entry in of["in_edges"]]
+    table("Edges to it", ("relation", "edges"), rows)
 
 
 def verify(

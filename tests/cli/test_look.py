@@ -158,3 +158,24 @@ def test_devices_are_measured_once(capsys: Captured, tmp_path: Path, monkeypatch
     assert [path for path in tmp_path.rglob("*.json") if path.is_file()]
     text = printed(capsys, "devices", "--measure")  # from the cache
     assert f"{cpu['profile']['dense_gflops']['median']:.4g}" in text
+
+
+def test_info_of_one_node(capsys: Captured, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", reason="tables need the extra `tables`")
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    (raw / "nodes.csv").write_text("id,label,split\np9,bio,train\np1,ai,test\np5,,\n")
+    (raw / "edges.csv").write_text("src,dst\np1,p9\np5,p9\np9,p1\n")
+    graph = Graph.ingest(f"tables:{raw}", tmp_path / "graph")
+    edges = [{"relation": ["node", "to", "node"], "edges": 2}]
+    whole = {"type": "node", "id": "p9", "node": 0, "label": 1, "split": "train", "in_edges": edges}
+    assert printed_json(capsys, "info", graph.path, "--lookup", "node", "p9") == whole
+    assert printed_json(capsys, "info", graph.path, "--node", "node", 0) == whole
+    said = printed(capsys, "info", graph.path, "--lookup", "node", "p5")
+    assert "node p5 is node 2" in said
+    assert "split" not in said
+    for words in (["--lookup", "node", "p7"], ["--lookup", "paper", "p9"], ["--node", "node", "3"]):
+        assert main(["info", str(graph.path), *words]) == 2
+        assert words[-1] in capsys.readouterr().err or "paper" in words
+    assert main(["info", str(graph.path), "--lookup", "node", "p9", "--node", "node", "0"]) == 2
+    assert "not both" in capsys.readouterr().err
