@@ -6,12 +6,13 @@ import importlib
 from collections.abc import Callable
 from pathlib import Path
 
-from gnnhet.datasets import communities, metis, mtx, named, npz_bundle, planetoid, pyg, rdf, rmat, wordnet
+from gnnhet.datasets import communities, dgl, metis, mtx, named, npz_bundle, planetoid, pyg, rdf, rmat, wordnet
 from gnnhet.datasets.raw import RawGraph
 from gnnhet.datasets.source import Source, of_raw, to_raw
 from gnnhet.errors import SpecError
 
 READERS: dict[str, Callable[[str], RawGraph]] = {
+    "dgl": dgl.read,
     "metis": metis.read,
     "mtx": mtx.read,
     "npz": npz_bundle.read,
@@ -34,8 +35,8 @@ def read(spec: str, root: str | None = None) -> RawGraph:
 
     Args:
         spec: a name (`wordnet`, `cora`, `ogbn-products`), `READER:PATH` (`planetoid:DIR`, `npz:FILE`, `rdf:DIR`, `pyg:FILE`,
-            `mtx:FILE`, `metis:FILE`, `ogb:DIR`, `graphbolt:DIR`, `tables:DIR`), or a generator (`rmat:SCALE:EDGES`,
-            `communities:NODES:EDGES`).
+            `dgl:FILE#INDEX`, `mtx:FILE`, `metis:FILE`, `ogb:DIR`, `graphbolt:DIR`, `tables:DIR`), or a generator
+            (`rmat:SCALE:EDGES`, `communities:NODES:EDGES`).
         root: where raw files of named sets lie or go; by default `data`.
 
     Raises:
