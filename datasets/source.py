@@ -64,6 +64,7 @@ class EdgeStream:
             a shape.
         bfloat16: names of the values whose uint16 are bfloat16 of the same bits.
         scales: name -> float32, of the shape of an edge's numbers, that int8 is to be multiplied by.
+        held_bytes: that reading holds beside its pieces.
     """
 
     read: Callable[[int], Iterator[Edges]]
@@ -71,6 +72,7 @@ class EdgeStream:
     values: Mapping[str, np.dtype] = field(default_factory=dict)
     bfloat16: frozenset[str] = frozenset()
     scales: Mapping[str, Array] = field(default_factory=dict)
+    held_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,11 @@ from gnnhet.errors import FormatError
 
 _SHARE = 0.6  # of the memory that is free or given and not yet used, for DuckDB
 _LEAST = 128  # MiB
+_SPAN_SHARE = 0.25  # for arrays of ids, of at most 8 bytes each
 _POLL_SECONDS = 0.2
+
+
+Advance = Callable[[int], None]
 
 
 class Rule(NamedTuple):
@@ -42,13 +46,14 @@ class Database:
     Attributes:
         folder: where files are made.
         skip: leave bad rows out.
+        most_span: from the least to the largest of ids that may be held as an array.
         files: the person's files that were opened.
         report: lines about rows that were left out.
     """
 
-    def __init__(self, connection: Any, folder: Path, *, skip: bool, watch: Watch) -> None:
+    def __init__(self, connection: Any, folder: Path, *, skip: bool, most_span: int, watch: Watch) -> None:
         """Hold them."""
-        self.folder, self.skip = folder, skip
+        self.folder, self.skip, self.most_span = folder, skip, most_span
         self.files: list[Path] = []
         self.report: list[str] = []
         self._connection, self._watch = connection, watch
@@ -64,7 +69,7 @@ class Database:
         return found
 
     def made(self, name: str, query: str, what: str, left_out: Callable[[], list[str]] = list) -> Path:
-        """A Parquet file of what a query gives; one that an earlier run finished from the same files is used again.
+        """A Parquet file of what a query gives.
 
         Args:
             name: of the file.
@@ -72,21 +77,49 @@ class Database:
             what: is done, in words.
             left_out: called afterwards, lines for the report.
         """
+
+        def write(path: Path, advance: Advance) -> None:
+            self._run(f"COPY ({query}) TO {quoted(path)} (FORMAT parquet)", advance)
+
+        return self.written(name, query, what, 100, "%", write, left_out)
+
+    def written(
+        self,
+        name: str,
+        key: str,
+        what: str,
+        total: int,
+        unit: str,
+        write: Callable[[Path, Advance], None],
+        left_out: Callable[[], list[str]] = list,
+    ) -> Path:
+        """A Parquet file; one that an earlier run finished from the same files is used again.
+
+        Args:
+            name: of the file.
+            key: what is written into it, in words that are equal for equal rows of the same files.
+            what: is done, in words.
+            total: units of it.
+            unit: of what.
+            write: writes a file, and tells how far it is.
+            left_out: called afterwards, lines for the report.
+        """
         file, done = self.folder / f"{name}.parquet", self.folder / f"{name}.json"
-        key = [query, [stamp(path) for path in self.files]]
+        stamped = [key, [stamp(path) for path in self.files]]
         with contextlib.suppress(OSError, ValueError, KeyError):
             found = json.loads(done.read_text())
-            if found["key"] == key and file.exists():
+            if found["key"] == stamped and file.exists():
                 self.report += found["report"]
                 return file
         done.unlink(missing_ok=True)
         beside = self.folder / f".{name}.part"
-        self._run(f"COPY ({query}) TO {quoted(beside)} (FORMAT parquet)", what)
+        with self._watch(what, total, unit) as progress:
+            write(beside, progress.advance)
         lines = left_out()
-        with beside.open("rb") as written:
-            os.fsync(written.fileno())
+        with beside.open("rb") as synced:
+            os.fsync(synced.fileno())
         beside.replace(file)
-        done.write_text(json.dumps({"key": key, "report": lines}))
+        done.write_text(json.dumps({"key": stamped, "report": lines}))
         self.report += lines
         return file
 
@@ -97,6 +130,7 @@ class Database:
         rules: Sequence[Rule],
         wanted: Sequence[str],
         name: str,
+        what: str,
         order: Sequence[str] = ("filename", "row"),
     ) -> tuple[Path, int]:
         """Write the rows that hold to all rules; the others are refused or reported.
@@ -107,6 +141,7 @@ class Database:
             rules: they must hold to.
             wanted: columns.
             name: of the file.
+            what: is done, in words.
             order: columns to sort by; none where rows were only filtered, as DuckDB keeps their order then.
 
         Returns:
@@ -117,7 +152,7 @@ class Database:
         """
         good = " AND ".join(f"({rule.holds})" for rule in rules)
         by = f" ORDER BY {', '.join(order)}" if order else ""
-        file = self.made(name, f"SELECT {', '.join(wanted)} FROM {rows} WHERE {good}{by}", f"reading {table.path.name}")
+        file = self.made(name, f"SELECT {', '.join(wanted)} FROM {rows} WHERE {good}{by}", what)
         count = int(self.one(f"SELECT count(*) FROM read_parquet({quoted(file)})"))
         bad = int(self.one(f"SELECT count(*) FROM {table.sql()}")) - count
         for rule in rules if bad else ():
@@ -135,22 +170,22 @@ class Database:
             self.report.append(f"{table.path}: rows left out: {bad:,}")
         return file, count
 
-    def _run(self, query: str, what: str) -> None:
-        """Run a query on a thread while this one looks how far it is; an interruption ends it."""
-        with self._watch(what, 100, "%") as progress, ThreadPoolExecutor(1) as pool:
+    def _run(self, query: str, advance: Advance) -> None:
+        """Run a query on a thread while this one looks how many percent are done; an interruption ends it."""
+        with ThreadPoolExecutor(1) as pool:
             running = pool.submit(self._connection.execute, query)
             shown = 0
             try:
                 while not wait([running], _POLL_SECONDS).done:
                     now = min(int(self._connection.query_progress()), 99)
                     if now > shown:
-                        progress.advance(now - shown)
+                        advance(now - shown)
                         shown = now
             except BaseException:
                 self._connection.interrupt()
                 raise
             running.result()
-            progress.advance(100 - shown)
+            advance(100 - shown)
 
 
 @contextlib.contextmanager
@@ -175,4 +210,4 @@ def database(folder: Path, *, skip: bool, memory: int | None, threads: int | Non
         connection.execute("SET enable_progress_bar_print = false")
         if threads:
             connection.execute(f"SET threads = {threads}")
-        yield Database(connection, folder, skip=skip, watch=watch)
+        yield Database(connection, folder, skip=skip, most_span=max(0, int(left * _SPAN_SHARE)) // 8, watch=watch)

@@ -7,7 +7,7 @@ import numpy as np
 
 from gnnhet.datasets.raw import Relation
 from gnnhet.datasets.source import EdgeStream
-from gnnhet.datasets.tables import columns
+from gnnhet.datasets.tables import columns, spans
 from gnnhet.datasets.tables.database import Database, Rule
 from gnnhet.datasets.tables.files import Table, named, open_table, quoted
 from gnnhet.datasets.tables.nodes import Nodes
@@ -66,20 +66,22 @@ def streams(number: int, of: Opened, nodes: Mapping[str, Nodes], database: Datab
     given, table = of.given, of.table
     values = _values(of, database)
     sides = nodes[given.source], nodes[given.destination]
-    plain = {end: table.columns[end] in columns.INTEGERS for end in of.ends}
+    plain = [
+        table.columns[end] in (columns.INTEGERS if side.ids is None else spans.MAPPED if side.span else ())
+        for end, side in zip(of.ends, sides, strict=True)
+    ]
     counted = all(value.dtype.shape == () and table.columns[value.column] in _NUMBERS for value in values.values())
-    dense = all(side.ids is None for side in sides)
-    if dense and of.relation is None and not database.skip and all(plain.values()) and counted:
+    if of.relation is None and not database.skip and all(plain) and counted:
         stored = {name: (value.column, value.dtype, value.words) for name, value in values.items()}
-        stream = edges_in_place(table, of.ends, (sides[0].count, sides[1].count), stored)
+        stream = edges_in_place(table, of.ends, [(side.count, side.span) for side in sides], stored)
         return {(given.source, given.relation, given.destination): stream}
     rows, rules = _mapped(of, sides, values)
-    order = [] if dense else ["filename", "row"]
+    order = [] if all(side.ids is None for side in sides) else ["filename", "row"]
     wanted = ["src", "dst", *(f"v{place}" for place in range(len(values)))]
     if of.relation is not None:
         wanted, order = [*wanted, "relation"], ["relation", "filename", "row"]
         rules.append(Rule(of.relation, "relation IS NOT NULL", "an edge must name its relation", "relation"))
-    file, count = database.kept(table, rows, rules, wanted, f"edges-{number}", order)
+    file, count = database.kept(table, rows, rules, wanted, f"edges-{number}", f"mapping {table.path.name}", order)
     places = {name: (f"v{place}", value.dtype) for place, (name, value) in enumerate(values.items())}
     if of.relation is None:
         return {(given.source, given.relation, given.destination): edge_stream(file, 0, count, places)}

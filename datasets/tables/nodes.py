@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from gnnhet.datasets.source import RowStream
-from gnnhet.datasets.tables import columns
+from gnnhet.datasets.tables import columns, spans
 from gnnhet.datasets.tables.database import Database, Rule
 from gnnhet.datasets.tables.files import Table, named, open_table, quoted
+from gnnhet.datasets.tables.spans import Span
 from gnnhet.datasets.tables.spec import NodeTable
 from gnnhet.datasets.tables.streams import row_stream
 from gnnhet.errors import FormatError
@@ -23,12 +24,14 @@ class Nodes:
         count: of nodes.
         integers: whether ids are integers; else all are strings.
         ids: Parquet file of `id` and `node`, ordered by `node`; None where ids count from 0 already.
+        span: of `ids`, where they may be held as an array.
         features: by name.
     """
 
     count: int
     integers: bool = True
     ids: Path | None = None
+    span: Span | None = None
     features: Mapping[str, RowStream] = field(default_factory=dict)
 
 
@@ -43,8 +46,15 @@ class _Value:
     width: int | None = None
 
 
-def of_table(node_type: str, given: NodeTable, file: Path, database: Database) -> Nodes:
+def of_table(number: int, node_type: str, given: NodeTable, file: Path, database: Database) -> Nodes:
     """Number the nodes of a table.
+
+    Args:
+        number: of the type, for names of files.
+        node_type: the type.
+        given: what its table has.
+        file: the table.
+        database: where it is made.
 
     Raises:
         FormatError: a table that cannot be read, a column that is not there, or a bad row.
@@ -59,8 +69,8 @@ def of_table(node_type: str, given: NodeTable, file: Path, database: Database) -
         Rule(column, "nth = 1 OR id IS NULL", "ids must differ", "id"),
     ]
     picked, shown, shapes = [f"{ids} AS id"], [], {}
-    for number, (name, value) in enumerate(values.items()):
-        alias = f"v{number}"
+    for place, (name, value) in enumerate(values.items()):
+        alias = f"v{place}"
         picked.append(f"{value.sql} AS {alias}")
         shown.append(f"CAST({value.sql if value.width is not None else named(value.column)} AS VARCHAR) AS shown_{alias}")
         holds = f"{alias} IS NOT NULL"
@@ -71,39 +81,41 @@ def of_table(node_type: str, given: NodeTable, file: Path, database: Database) -
     nth = f"row_number() OVER (PARTITION BY {ids} ORDER BY filename, file_row_number) AS nth"
     rows = f"(SELECT filename, file_row_number AS row, {nth}, {', '.join([*picked, *shown])} FROM {table.sql()})"
     wanted = ["id", "row_number() OVER (ORDER BY filename, row) - 1 AS node", *(alias for alias, _ in shapes.values())]
-    made, count = database.kept(table, rows, rules, wanted, f"nodes-{node_type}")
+    made, count = database.kept(table, rows, rules, wanted, f"nodes-{number}", f"numbering {node_type}")
     features = {
         name: row_stream(made, alias, (count, *shape), np.dtype(values[name].dtype)) for name, (alias, shape) in shapes.items()
     }
-    kept = _ids(node_type, f"SELECT id, node FROM read_parquet({quoted(made)})", database, integers)
-    return Nodes(count=count, integers=integers, ids=kept, features=features)
+    query = f"SELECT id, node FROM read_parquet({quoted(made)})"
+    kept = database.made(f"ids-{number}", query, f"keeping ids of {node_type}")
+    return _numbered(kept, count, integers, features, database)
 
 
-def of_edges(node_type: str, ends: list[tuple[Table, str]], database: Database) -> Nodes:
+def of_edges(number: int, node_type: str, ends: list[tuple[Table, str]], database: Database) -> Nodes:
     """The nodes that edges name, in the order of their ids.
 
     Args:
+        number: of their type, for names of files.
         node_type: their type.
         ends: tables and their columns of such ids.
         database: where it is made.
     """
     integers = all(columns.all_integers(table, [end], database) for table, end in ends)
-    sql = [(table, columns.integer(table, end) if integers else columns.text(end)) for table, end in ends]
-    union = " UNION ".join(f"SELECT DISTINCT {end} AS id FROM {table.sql()}" for table, end in sql)
-    numbered = f"SELECT id, row_number() OVER (ORDER BY id) - 1 AS node FROM ({union}) WHERE id IS NOT NULL ORDER BY node"
-    made = database.made(f"named-{node_type}", numbered, f"numbering ids of {node_type}")
+    what = f"numbering {node_type}"
+    made = spans.numbered(f"spanned-{number}", ends, database, what) if integers else None
+    if made is None:
+        sql = [(table, columns.integer(table, end) if integers else columns.text(end)) for table, end in ends]
+        union = " UNION ".join(f"SELECT DISTINCT {end} AS id FROM {table.sql()}" for table, end in sql)
+        query = f"SELECT id, row_number() OVER (ORDER BY id) - 1 AS node FROM ({union}) WHERE id IS NOT NULL ORDER BY node"
+        made = database.made(f"named-{number}", query, what)
     count = int(database.one(f"SELECT count(*) FROM read_parquet({quoted(made)})"))
-    return Nodes(count=count, integers=integers, ids=None if integers and _dense(made, database) else made)
+    return _numbered(made, count, integers, {}, database)
 
 
-def _ids(node_type: str, query: str, database: Database, integers: bool) -> Path | None:
-    """The table of ids; None where they are the numbers of their nodes."""
-    made = database.made(f"ids-{node_type}", query, f"keeping ids of {node_type}")
-    return None if integers and _dense(made, database) else made
-
-
-def _dense(ids: Path, database: Database) -> bool:
-    return not database.one(f"SELECT count(*) FROM read_parquet({quoted(ids)}) WHERE id <> node")
+def _numbered(ids: Path, count: int, integers: bool, features: Mapping[str, RowStream], database: Database) -> Nodes:
+    """Nodes whose ids are in a table, which is of no use where these are their numbers."""
+    dense = integers and not database.one(f"SELECT count(*) FROM read_parquet({quoted(ids)}) WHERE id <> node")
+    span = spans.span_of(ids, count, database) if integers and not dense else None
+    return Nodes(count=count, integers=integers, ids=None if dense else ids, span=span, features=features)
 
 
 def _values(table: Table, given: NodeTable, column: str, database: Database) -> dict[str, _Value]:

@@ -54,7 +54,7 @@ def source(
 def _read(tables: Tables, opened: Database) -> Source:
     """All tables."""
     found = {
-        t: nodes.of_table(str(n), given, given.file, opened) for n, (t, given) in enumerate(tables.nodes.items()) if given.file
+        t: nodes.of_table(n, t, given, given.file, opened) for n, (t, given) in enumerate(tables.nodes.items()) if given.file
     }
     tables_of_edges = [edges.opened(given, opened) for given in tables.edges]
     for number, (node_type, given) in enumerate(tables.nodes.items()):
@@ -65,7 +65,7 @@ def _read(tables: Tables, opened: Database) -> Source:
             for of in tables_of_edges:
                 types = of.given.source, of.given.destination
                 ends += [(of.table, end) for t, end in zip(types, of.ends, strict=True) if t == node_type]
-            found[node_type] = nodes.of_edges(str(number), ends, opened)
+            found[node_type] = nodes.of_edges(number, node_type, ends, opened)
     streams: dict[Relation, EdgeStream] = {}
     for number, of in enumerate(tables_of_edges):
         for relation, stream in edges.streams(number, of, found, opened).items():

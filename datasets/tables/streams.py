@@ -1,6 +1,6 @@
 """Parquet files as streams: those made here, and a person's own whose ids are dense."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,30 +9,40 @@ import numpy as np
 from gnnhet.datasets.raw import Array
 from gnnhet.datasets.source import Edges, EdgeStream, RowStream
 from gnnhet.datasets.tables.files import Table
+from gnnhet.datasets.tables.spans import Span, mapped
 from gnnhet.errors import FormatError
 
 
 def edges_in_place(
-    table: Table, ends: tuple[str, str], counts: tuple[int, int], values: Mapping[str, tuple[str, np.dtype, str]]
+    table: Table,
+    ends: tuple[str, str],
+    sides: Sequence[tuple[int, Span | None]],
+    values: Mapping[str, tuple[str, np.dtype, str]],
 ) -> EdgeStream:
     """Edges straight from a person's Parquet of integers.
 
     Args:
         table: with no nulls, or these are refused as they are met.
         ends: columns of source and destination.
-        counts: of nodes that they must lie below.
+        sides: for each end the count of nodes, and the ids of these where they are not their numbers.
         values: name -> column, dtype, and what a value must be in words.
     """
     from pyarrow import parquet
 
+    of = dict(zip(("src", "dst"), sides, strict=True))
     wanted = {
-        name: (column, np.dtype(np.int64), f"an end must be the id of a node, 0 to {count - 1}")
-        for name, column, count in zip(("src", "dst"), ends, counts, strict=True)
+        name: (
+            column,
+            np.dtype(np.int64) if span is None else span.dtype,
+            "an end must be the id of a node" + ("" if span else f", 0 to {count - 1}"),
+        )
+        for column, (name, (count, span)) in zip(ends, of.items(), strict=True)
     }
     wanted |= {name: (column, dtype, f"a {name} must be {rule}") for name, (column, dtype, rule) in values.items()}
-    most_of = dict(zip(("src", "dst"), counts, strict=True))
+    held = {span.ids: span for _, span in sides if span}
 
     def read(most: int) -> Iterator[Edges]:
+        nodes = {path: span.nodes() for path, span in held.items()}
         for file in table.given:
             row = 0
             with parquet.ParquetFile(file) as opened:
@@ -42,8 +52,11 @@ def edges_in_place(
                         cells = batch.column(column)
                         numbers = cells.to_numpy(zero_copy_only=False)
                         bad = cells.is_null().to_numpy(zero_copy_only=False) if cells.null_count else None
-                        if bad is None and name in most_of:
-                            bad = (numbers < 0) | (numbers >= most_of[name])
+                        if bad is None and name in of:
+                            count, span = of[name]
+                            if span:
+                                numbers = mapped(numbers, span.low, nodes[span.ids])
+                            bad = (numbers < 0) | (numbers >= count)
                         if bad is not None and bad.any():
                             at = int(bad.argmax())
                             what = f"column {column}: {rule}, got {cells[at].as_py()!r}"
@@ -53,7 +66,12 @@ def edges_in_place(
                     row += batch.num_rows
 
     edges = sum(parquet.read_metadata(file).num_rows for file in table.given)
-    return EdgeStream(read=read, count=edges, values={name: dtype for name, (_, dtype, _) in values.items()})
+    return EdgeStream(
+        read=read,
+        count=edges,
+        values={name: dtype for name, (_, dtype, _) in values.items()},
+        held_bytes=sum(span.num_bytes for span in held.values()),
+    )
 
 
 def edge_stream(file: Path, first: int, count: int, values: Mapping[str, tuple[str, np.dtype]]) -> EdgeStream:

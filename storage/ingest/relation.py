@@ -103,7 +103,7 @@ class RelationJob:
         given = 16 + sum(np.dtype(dtype).itemsize for dtype in self.stream.values.values())
         twice = 2 if self.options.undirected else 1
         edge = given * (self.threads + 2) + twice * (given + 2 * held) * self.threads
-        most = min(_MOST_CHUNK, max(_LEAST_CHUNK, self.free * 3 // 4 // edge))
+        most = min(_MOST_CHUNK, max(_LEAST_CHUNK, (self.free - self.stream.held_bytes) * 3 // 4 // edge))
         return part(self._pieces(most), path, self.columns, self.num_buckets, self.threads, advance)
 
     def place(
