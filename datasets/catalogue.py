@@ -79,7 +79,8 @@ def source(spec: str, root: str | None = None, **options: object) -> Source:
         return rmat.source(*_two_sizes(kind, rest))
     else:
         made = of_raw(read(spec, root))
-    if made.files or not colon or not (place := Path(rest)).exists():
+    place = dgl.parted(rest)[0] if kind == "dgl" else Path(rest)
+    if made.files or not colon or not place.exists():
         return made
     files = sorted(path for path in place.rglob("*") if path.is_file()) if place.is_dir() else [place]
     return dataclasses.replace(made, files=files)

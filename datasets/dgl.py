@@ -42,6 +42,13 @@ def from_graph(graph: Any, name: str = "") -> RawGraph:
     return RawGraph(num_nodes=num_nodes, edges=edges, features=features, edge_features=edge_features, name=name)
 
 
+def parted(spec: str | Path) -> tuple[Path, str | None]:
+    """`FILE#INDEX` as both; a file whose own name has a # is one."""
+    if not Path(spec).exists() and (found := re.fullmatch(r"(.*)#([^#/]*)", str(spec), re.DOTALL)):
+        return Path(found[1]), found[2]
+    return Path(spec), None
+
+
 def read(spec: str | Path) -> RawGraph:
     """Read a graph that `dgl.save_graphs` wrote, through DGL itself.
 
@@ -53,10 +60,7 @@ def read(spec: str | Path) -> RawGraph:
         SpecError: an index that is none, or of no graph.
         MissingDependencyError: no DGL that can be imported.
     """
-    path = Path(spec)
-    index: str | None = None
-    if not path.exists() and (found := re.fullmatch(r"(.*)#([^#/]*)", str(spec), re.DOTALL)):
-        path, index = Path(found[1]), found[2]
+    path, index = parted(spec)
     existing(path, "a file of DGL")
     if index is not None and not re.fullmatch("[0-9]{1,18}", index):
         raise SpecError(f"a graph in a file of DGL is chosen as FILE#INDEX, a whole number from 0, got {spec}")

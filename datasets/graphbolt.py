@@ -64,8 +64,16 @@ def source(path: str | Path, **options: Any) -> Source:
         num_nodes=num_nodes,
         edges={relation: _edges(edge, root, described.get(relation, {})) for relation, edge in relations.items()},
         features=features,
+        files=_files(document, root, [*relations.values(), *(own for named in described.values() for own in named.values())]),
         name=document.text("dataset_name") or root.name,
     )
+
+
+def _files(document: Entry, root: Path, entries: list[Entry]) -> list[Path]:
+    """The document and all files that it names."""
+    sets = [part for task in document.entries("tasks") for key in _SETS for part in task.entries(key)]
+    named = {entry.path(root) for entry in (*entries, *(item for part in sets for item in part.entries("data")))}
+    return [document.file, *sorted(path for path in named if path.is_file())]
 
 
 def _relation(entry: Entry, num_nodes: dict[str, int]) -> Relation:

@@ -44,6 +44,7 @@ def test_several_graphs_in_a_file(dgl: Any, tmp_path: Path) -> None:
     dgl.save_graphs(str(file), [dgl.graph((SRC, DST)), typed])
     assert catalogue.read(f"dgl:{file}#0").num_nodes == {"node": 4}
     assert catalogue.read(f"dgl:{file}#1").num_nodes == {"i": 3, "u": 2}
+    assert catalogue.source(f"dgl:{file}#1").files == [file]
     with refused(FormatError, file, "one graph", 2, f"{file}#0"):
         catalogue.read(f"dgl:{file}")
     with refused(SpecError, file, "graph 2"):

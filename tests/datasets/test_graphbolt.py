@@ -305,6 +305,15 @@ def test_files_of_other_things(tmp_path: Path) -> None:
     assert np.array_equal(to_raw(graphbolt.source(content)).features["node"]["x"], X)
 
 
+def test_files_are_those_that_the_document_names(tmp_path: Path) -> None:
+    document(tmp_path, one_type(tmp_path))
+    (tmp_path / "notes.txt").write_text("mine")
+    wanted = [tmp_path / "metadata.yaml", *sorted(tmp_path.rglob("*.npy"))]
+    (tmp_path / "preprocessed").mkdir()
+    for place in (tmp_path, tmp_path / "preprocessed"):
+        assert catalogue.source(f"graphbolt:{place}").files == wanted
+
+
 def test_lines_of_edges_that_are_none(tmp_path: Path) -> None:
     content = document(tmp_path, one_type(tmp_path, "edges.csv"))
     (tmp_path / "edges.csv").write_text("src,dst\n0,1\n")
