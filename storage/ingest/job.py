@@ -134,7 +134,8 @@ class _Steps:
 
     def _refuse_changed(self, source: Source) -> None:
         """What was finished is of the files as they were."""
-        stamps = [stamp(path) for path in source.files]
+        inside = self._journal.folder.parent.resolve()  # a folder may be ingested into one within it
+        stamps = [stamp(path) for path in source.files if inside not in path.resolve().parents]
         found = self._journal.found(FILES)
         if found is None:
             self._journal.finish(FILES, stamps)

@@ -87,3 +87,15 @@ def test_files_that_changed_since_are_refused(tmp_path: Path) -> None:
         Graph.ingest(f"tables:{raw}", dest, resume=True)
     np.save(raw / "split.npy", np.zeros(10, np.int8))
     assert Graph.ingest(f"tables:{raw}", dest).csc(HOMOGENEOUS)[1].tolist() == list(range(10))[::-1]
+
+
+def test_a_destination_within_the_source_is_none_of_its_files(tmp_path: Path) -> None:
+    for name in ("src", "dst"):
+        np.save(tmp_path / f"{name}.npy", np.arange(10))
+    np.save(tmp_path / "split.npy", np.full(10, 9))
+    with pytest.raises(FormatError):
+        Graph.ingest(f"tables:{tmp_path}", tmp_path / "graph")
+    before = (tmp_path / "split.npy").stat()
+    np.save(tmp_path / "split.npy", np.zeros(10, np.int64))
+    os.utime(tmp_path / "split.npy", ns=(before.st_atime_ns, before.st_mtime_ns))  # unseen: bytes and time are the same
+    assert Graph.ingest(f"tables:{tmp_path}", tmp_path / "graph", resume=True).num_nodes == {"node": 10}
