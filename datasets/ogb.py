@@ -28,10 +28,10 @@ def source(path: str | Path, **options: Any) -> Source:
     """A graph in OGB's layout: `raw` and `split`, text or binary, homogeneous or typed.
 
     `node_feat` becomes `x`, `node_label` `y` (-1 where there is none), the ids in `split/NAME` become `split`; other arrays
-    of nodes keep their names. Arrays of edges become values of edges: one column by its name, several as NAME_0, NAME_1, ...
-    Many graphs in one folder are one graph of as many parts, with `graph`, the number of the part, for each node; labels of
-    graphs and splits of links or of graphs are left out. Edges are as they stand in the files; those of ogbn-products and
-    ogbn-proteins, told by the name of the folder, are each followed by its reverse, as OGB's loader does.
+    of nodes and those of edges keep their names. Many graphs in one folder are one graph of as many parts, with `graph`, the
+    number of the part, for each node; labels of graphs and splits of links or of graphs are left out. Edges are as they stand
+    in the files; those of ogbn-products and ogbn-proteins, told by the name of the folder, are each followed by its reverse,
+    as OGB's loader does.
 
     Args:
         path: the folder, or its `raw`.
@@ -131,11 +131,10 @@ def _edges(layout: Layout, relation: Relation, both_ways: bool) -> EdgeStream:
     ends, arrays = layout.ends[relation], layout.edge_arrays.get(relation, {})
     source_type, _, target_type = relation
     parts = _Parts(layout.num_edges[relation], layout.num_nodes[source_type], layout.num_nodes[target_type], ends[0].path)
-    values: dict[str, tuple[str, int, np.dtype]] = {}
+    values: dict[str, np.dtype] = {}
     for name, rows in arrays.items():
-        width = int(np.prod(rows.shape[1:]))
-        for column in range(width):
-            values[name if width == 1 else f"{name}_{column}"] = name, column, np.dtype(rows.dtype.newbyteorder("="))
+        shape = () if int(np.prod(rows.shape[1:])) == 1 else rows.shape[1:]
+        values[name] = np.dtype((rows.dtype.newbyteorder("="), shape))
 
     def read(most: int) -> Iterator[Edges]:
         begin = 0
@@ -147,17 +146,16 @@ def _edges(layout: Layout, relation: Relation, both_ways: bool) -> EdgeStream:
                 found = parts.numbered(found, begin)
             begin += found[0].size
             columns = {
-                key: np.ascontiguousarray(given[name].reshape(found[0].size, -1)[:, column], dtype)
-                for key, (name, column, dtype) in values.items()
+                name: given[name].reshape(-1, *dtype.shape).astype(dtype.base, copy=False) for name, dtype in values.items()
             }
             if not both_ways:
                 yield Edges(found[0], found[1], columns)
                 continue
-            doubled = {key: np.repeat(column, 2) for key, column in columns.items()}
+            doubled = {name: np.repeat(column, 2, axis=0) for name, column in columns.items()}
             yield Edges(np.stack(found, 1).reshape(-1), np.stack(found[::-1], 1).reshape(-1), doubled)
 
     return EdgeStream(
         read=read,
         count=int(parts.num_edges.sum()) * (1 + both_ways),
-        values={key: dtype for key, (_, _, dtype) in values.items()},
+        values=values,
     )

@@ -118,8 +118,8 @@ def test_homogeneous_layouts_are_as_ogb_reads_them(tmp_path: Path, write: Callab
     same(found.features["node"]["x"], expected["node_feat"])
     same(found.features["node"]["node_year"], expected["node_year"])
     if write is text:
-        columns = found.edge_features[HOMOGENEOUS]
-        same(np.stack([columns["edge_feat_0"], columns["edge_feat_1"]], axis=1), expected["edge_feat"])
+        assert found.edge_features[HOMOGENEOUS]["edge_feat"].shape == expected["edge_feat"].shape
+        same(found.edge_features[HOMOGENEOUS]["edge_feat"], expected["edge_feat"])
     else:
         assert found.features["node"]["x"].dtype == np.float16
         same(found.edge_features[HOMOGENEOUS]["edge_weight"], expected["edge_weight"])
@@ -170,7 +170,7 @@ def test_sets_whose_files_list_each_edge_once(tmp_path: Path) -> None:
     assert max(piece.src.size for piece in pieces) <= 4
     same(np.concatenate([piece.src for piece in pieces]), expected["edge_index"][0])
     same(np.concatenate([piece.dst for piece in pieces]), expected["edge_index"][1])
-    same(np.concatenate([piece.values["edge_feat_1"] for piece in pieces]), expected["edge_feat"][:, 1])
+    same(np.concatenate([piece.values["edge_feat"] for piece in pieces]), expected["edge_feat"])
     assert source.edges[HOMOGENEOUS].count == 14
 
 
