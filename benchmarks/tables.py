@@ -88,9 +88,27 @@ def scaling() -> str:
     return lines(["way", "batches/s, 1 thread", "2 threads", "ratio (spread)"], shown)
 
 
+def ingest(name: str) -> str:
+    """Ingests by source: rates, memory, bytes written."""
+    shown = []
+    for row in load(name)["rows"]:
+        low, high = row["medges_per_s_spread"]
+        shown.append([row["case"], f"{row['medges_per_s']} ({low} to {high})", row["peak_gib"], row["written_bytes_an_edge"]])
+    return lines(["source", "M edges/s (spread)", "peak GiB", "bytes written an edge"], shown)
+
+
+def billion(name: str) -> str:
+    """A large graph, stage by stage."""
+    return lines(
+        ["stage", "measured", "beside"], [[r["stage"], f"{r['value']} {r['unit']}", r["beside"]] for r in load(name)["rows"]]
+    )
+
+
 def table(name: str) -> str:
     """A table of the page by its name."""
     special = {"gather": gather, "compilation": compilation, "scaling": scaling}
+    if name in ("ingest", "table_ingest", "billion", "billion_2500m"):
+        return (ingest if name.endswith("ingest") else billion)(name)
     return special[name]() if name in special else compared(name)
 
 
