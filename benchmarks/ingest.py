@@ -89,18 +89,22 @@ def main() -> None:
 
 
 def _table_cases(pair: Path, work: Path, nodes: int) -> list[Case]:
-    """The pair's edges in Parquet and CSV; a third with ids that must be mapped."""
+    """The pair's edges in Parquet and CSV; then with ids that must be mapped: with gaps, far apart, strings."""
     ends = {name: np.load(pair / f"{name}.npy", mmap_mode="r") for name in ("src", "dst")}
     dense = pyarrow.table({name: np.asarray(array) for name, array in ends.items()})
     parquet.write_table(dense, work / "dense.parquet")
     csv.write_csv(dense, work / "dense.csv")
-    parquet.write_table(
-        pyarrow.table({name: array * np.int64(1_000_003) for name, array in ends.items()}), work / "sparse.parquet"
-    )
+    for title, factor in (("gaps", 5), ("far", 1_000_003)):
+        far = pyarrow.table({name: array * np.int64(factor) for name, array in ends.items()})
+        parquet.write_table(far, work / f"{title}.parquet")
+    words = pyarrow.table({name: far.column(name).cast(pyarrow.string()) for name in far.column_names})
+    parquet.write_table(words, work / "words.parquet")
     return [
         ("Parquet int32, nodes given", f"tables:{work / 'dense.parquet'}", {"num_nodes": nodes}),
         ("CSV, nodes given", f"tables:{work / 'dense.csv'}", {"num_nodes": nodes}),
-        ("Parquet int64, ids mapped", f"tables:{work / 'sparse.parquet'}", {}),
+        ("Parquet int64, every fifth an id", f"tables:{work / 'gaps.parquet'}", {}),
+        ("Parquet int64, ids far apart", f"tables:{work / 'far.parquet'}", {}),
+        ("Parquet strings", f"tables:{work / 'words.parquet'}", {}),
     ]
 
 

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import errno
 import io
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,8 +122,9 @@ def reading(path: Path) -> Iterator[None]:
     except duckdb.OutOfMemoryException as error:
         raise FormatError(f"{path} needs more memory or disk to be read, got {one_line(error)}: give --memory more") from error
     except duckdb.Error as error:
-        if "No space left" in str(error):
-            raise OSError(errno.ENOSPC, "no space left on the disk for what is made of a table: free some", str(path)) from error
+        if "No space left" in str(error) or "Could not write" in str(error):
+            code = errno.ENOSPC if "No space left" in str(error) else errno.EFBIG
+            raise OSError(code, f"what is made of a table must find room ({os.strerror(code)}): free some", str(path)) from error
         said = one_line(error).partition(" Possible fixes")[0]  # what follows are options of DuckDB's own
         raise FormatError(f"{path} must be readable as a table, got {said}: mend or convert it, or skip bad rows") from error
 

@@ -1,6 +1,7 @@
 """What an interrupted ingest of tables, or of files that changed meanwhile, goes on with."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -99,3 +100,23 @@ def test_a_destination_within_the_source_is_none_of_its_files(tmp_path: Path) ->
     np.save(tmp_path / "split.npy", np.zeros(10, np.int64))
     os.utime(tmp_path / "split.npy", ns=(before.st_atime_ns, before.st_mtime_ns))  # unseen: bytes and time are the same
     assert Graph.ingest(f"tables:{tmp_path}", tmp_path / "graph", resume=True).num_nodes == {"node": 10}
+
+
+def test_a_disk_that_is_full_while_tables_are_read(tmp_path: Path) -> None:
+    """The size a file may have is limited: what DuckDB writes fails as on a full disk."""
+    pairs(tmp_path / "edges.csv", 200_000)
+    command = [sys.executable, "-m", "gnnhet", "ingest", f"tables:{tmp_path / 'edges.csv'}", str(tmp_path / "graph")]
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "0"}
+    run = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, env=environment, check=False)
+    assert run.returncode == 2
+    assert "edges.csv" in run.stderr
+    assert "must find room" in run.stderr
+    assert "Traceback" not in run.stderr
+    assert not (tmp_path / "graph").exists()
+    assert subprocess.run([*command, "--resume"], capture_output=True, env=environment, check=False).returncode == 0
+    assert sum(Graph.open(tmp_path / "graph").num_edges.values()) == 200_000
