@@ -7,6 +7,7 @@ from gnnhet.datasets.files import existing
 from gnnhet.datasets.raw import NODE
 from gnnhet.datasets.source import Source, Watch, unwatched
 from gnnhet.datasets.tables import npy, reader, spec
+from gnnhet.datasets.tables.files import TOML
 from gnnhet.errors import FormatError, SpecError
 
 
@@ -48,7 +49,7 @@ def source(
     place = existing(path, "a folder of tables")
     if place.is_dir() and any((place / name).exists() for name in npy.ENDS):
         return npy.source(place, num_nodes)
-    toml = place / spec.TOML if place.is_dir() else place
+    toml = place / TOML if place.is_dir() else place
     if toml.suffix == ".toml" and toml.exists():
         if num_nodes is not None:
             raise SpecError(f"num_nodes is not of a graph that {toml.name} describes, got {num_nodes}: say count in [nodes.TYPE]")
@@ -58,7 +59,7 @@ def source(
         if usual is None:
             raise FormatError(
                 "tables must be src.npy and dst.npy, a Parquet or text file of edges, alone or as `edges` in a folder, or a "
-                f"{spec.TOML}, got {path}"
+                f"{TOML}, got {path}"
             )
         edges, nodes = usual
         found = spec.usual(edges, nodes, None if nodes else num_nodes)

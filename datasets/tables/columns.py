@@ -1,11 +1,12 @@
 """Which columns of a table mean what, and their values in SQL."""
 
 import difflib
+import logging
 import re
 from collections.abc import Mapping, Sequence
 
 from gnnhet.datasets.tables.database import Database
-from gnnhet.datasets.tables.files import Table, named, quoted
+from gnnhet.datasets.tables.files import TOML, Table, named, quoted
 from gnnhet.errors import FormatError
 
 SOURCE, DESTINATION = ("src", "source", "from", "head"), ("dst", "destination", "target", "to", "tail")
@@ -44,6 +45,9 @@ def ends_of(table: Table, said: tuple[str | None, str | None], besides: Sequence
     others = [name for name in table.columns if name not in besides]
     if src is None and dst is None and len(others) >= 2:
         src, dst = others[:2]
+        if table.given != table.parquet and (src, dst) != ("0", "1"):
+            words = "the first line of %s is taken for names of columns, %s and %s: if it is an edge, say header = false in a %s"
+            logging.getLogger("gnnhet").warning(words, table.given[0], src, dst, TOML)
     if src is None or dst is None:
         raise FormatError(f"{table.path} must have columns src and dst, got {', '.join(table.columns)}: rename two of them")
     return src, dst

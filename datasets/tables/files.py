@@ -16,6 +16,7 @@ from gnnhet.errors import FormatError
 if TYPE_CHECKING:
     from gnnhet.datasets.tables.database import Database
 
+TOML = "graph.toml"
 PARQUET = (".parquet", ".pq")
 ENDINGS = (*PARQUET, *(text + packed for text in (".csv", ".tsv", ".txt") for packed in ("", ".gz", ".zst")))
 MOST_LISTED = 100

@@ -11,7 +11,6 @@ from gnnhet.datasets.raw import HOMOGENEOUS, NODE
 from gnnhet.datasets.tables.files import Text, is_table
 from gnnhet.errors import FormatError
 
-TOML = "graph.toml"
 Columns = Mapping[str, tuple[str, ...]]  # name of a feature -> its columns, in order
 
 _OF_TEXT = {"delimiter": str, "header": bool}

@@ -161,6 +161,14 @@ def test_ids_that_differ_as_strings_stay_apart(tmp_path: Path, ids: list[str]) -
     assert ends(file) == [(order.index(ids[0]), order.index(ids[1])), (order.index(ids[2]), order.index(ids[0]))]
 
 
+def test_a_first_line_that_may_be_an_edge_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert ends(text(tmp_path / "plain.csv", "src,dst", "a,b")) == [(0, 1)]
+    assert ends(text(tmp_path / "numbers.csv", "0,1")) == [(0, 1)]
+    assert not caplog.records
+    assert ends(text(tmp_path / "pairs.csv", "ann,bob", "bob,cid")) == [(0, 1)]
+    assert "pairs.csv is taken for names of columns, ann and bob" in caplog.text
+
+
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|", " "])
 def test_delimiters(tmp_path: Path, delimiter: str) -> None:
     assert ends(text(tmp_path / "e.txt", f"0{delimiter}1", f"1{delimiter}2")) == [(0, 1), (1, 2)]
