@@ -21,7 +21,8 @@ SLOT_BYTES = 4  # a node, of the table of where rows are held
 _AHEAD = 32  # entries on their way from memory while one is read
 _GLANCE = 1 << 30  # edges looked at for how often nodes are sources: 64 M of a billion left a cache 3 points of hits behind
 _STRETCH = 1 << 20  # of them next to each other
-_GROUPS = 4  # of nodes, each time they are sources twice as often
+_GROUPS = 8  # of nodes, each time twice as much is expected of them
+_LEAST = np.float32(2.0**-30)  # that is expected of any node
 NEVER = -1
 
 Ids = npt.NDArray[np.int64]
@@ -33,7 +34,7 @@ def rows_to_hold(
     tiers: Tiers,
     row_bytes: Mapping[str, int],
     steps: Callable[[], Iterator[dict[str, Ids]]],
-    inclusion_of: Callable[[], dict[str, Scores]],
+    inclusion_of: Callable[[], dict[str, Scores] | None],
 ) -> dict[str, Ids]:
     """The rows that a policy would hold.
 
@@ -42,7 +43,7 @@ def rows_to_hold(
         tiers: the policy and its budget.
         row_bytes: per node type that is to be cached.
         steps: makes the next steps: per node type the ids asked for, each once.
-        inclusion_of: makes the scores of the policy `inclusion`.
+        inclusion_of: makes the scores of the policy `inclusion`; None where steps are not of its kind.
 
     Returns:
         per node type int64 ids, ascending.
@@ -56,14 +57,15 @@ def rows_to_hold(
 
     if tiers.policy == "degree":
         held = chosen(degree(graph))
-    elif tiers.policy == "inclusion":
-        held = chosen(inclusion_of())
-    elif tiers.policy == "presampled":
-        held = chosen(presampled(graph, steps()))
     else:
-        coming = list(steps())
-        often = chosen(presampled(graph, coming))
-        held = chosen(belady(graph, coming, {t: ids.size for t, ids in often.items()}))
+        expected = inclusion_of()
+        if tiers.policy == "inclusion" and expected is None:
+            raise SpecError("inclusion is of seeds that are nodes and draw by fanouts, got another loader: take presampled")
+        expected = sources(graph) if expected is None else expected
+        coming = list(steps()) if tiers.policy == "belady" else steps()
+        held = chosen(expected if tiers.policy == "inclusion" else presampled(coming, expected))
+        if isinstance(coming, list):
+            held = chosen(belady(coming, {t: ids.size for t, ids in held.items()}, expected))
     needed, free = sum(ids.size * row_bytes[t] for t, ids in held.items()), psutil.virtual_memory().available
     if needed > free and torch.device(tiers.device).type == "cpu":
         raise SpecError(f"a cache must fit into free memory, {free >> 20:,} MiB, got {needed >> 20:,} MiB: lower it")
@@ -103,55 +105,59 @@ def choose(scores: Mapping[str, Scores], row_bytes: Mapping[str, int], budget: i
     return chosen
 
 
-def presampled(graph: Graph, steps: Iterable[Mapping[str, Ids]]) -> dict[str, Scores]:
+def presampled(steps: Iterable[Mapping[str, Ids]], expected: Mapping[str, Scores]) -> dict[str, Scores]:
     """How often steps like these ask for each node.
 
-    A few steps say little of a node that they asked for once or never, but nodes that are sources equally often are asked for
-    about equally often. So each node's count is drawn towards the mean of its group, the more the less the counts of the
-    group differ beyond chance (empirical Bayes, counts that are Poisson with rates that are Gamma: Robbins, 1956).
+    A few steps say little of a node that they asked for once or never; what is known of it beforehand says more. So each node's
+    count is drawn towards what is expected of it, in the scale of its group: nodes of which about equally much is expected. The
+    draw is the stronger the less the counts of the group differ from that beyond chance (empirical Bayes, counts that are
+    Poisson with rates that are Gamma: Robbins, 1956).
 
     Args:
-        graph: what is sampled.
         steps: per step and node type the ids asked for, each once.
+        expected: per node type float32 [nodes], 0 or more, about in proportion: `inclusion` or `sources`.
 
     Returns:
         per node type float32 [nodes].
     """
-    counts = {t: np.zeros(count, np.int32) for t, count in graph.num_nodes.items()}
+    counts = {t: np.zeros(rates.size, np.int32) for t, rates in expected.items()}
     for ids_of in steps:
         for node_type, ids in ids_of.items():
             _count(frozen(ids), counts[node_type])
     scores = {}
-    for node_type, found in counts.items():
-        group = (_GROUPS * np.log2(_sources(graph, node_type) + np.float32(1))).astype(np.int16)
+    for node_type, times in counts.items():
+        found, rates = times.astype(np.float32), np.maximum(expected[node_type], _LEAST)
+        group = (np.log2(rates / _LEAST) * np.float32(_GROUPS)).astype(np.int16)
         size = np.maximum(np.bincount(group), 1)
-        mean = np.bincount(group, found) / size
-        spread = np.maximum(np.bincount(group, found.astype(np.float32) ** 2) / size - mean**2 - mean, 0)
-        trust = (spread / np.maximum(spread + mean, 1e-30)).astype(np.float32)  # in a count, against the group's mean
-        middle = mean.astype(np.float32)
-        scores[node_type] = middle[group] + trust[group] * (found - middle[group])
+        total = np.bincount(group, found)
+        scale = (total / np.maximum(np.bincount(group, rates), _LEAST)).astype(np.float32)
+        middle = rates * scale[group]
+        mean = total / size
+        spread = np.maximum(np.bincount(group, (found - middle) ** 2) / size - mean, 0)
+        trust = (spread / np.maximum(spread + mean, 1e-30)).astype(np.float32)  # in a count, against what is expected
+        scores[node_type] = middle + trust[group] * (found - middle)
     return scores
 
 
-def belady(graph: Graph, steps: Sequence[Mapping[str, Ids]], capacity: Mapping[str, int]) -> dict[str, Scores]:
+def belady(steps: Sequence[Mapping[str, Ids]], capacity: Mapping[str, int], expected: Mapping[str, Scores]) -> dict[str, Scores]:
     """How often the cache that knows the steps to come would have held each node when it was asked for.
 
     That cache drops the row whose next use is farthest (Belady, 1966, MIN), or does not take a row in.
 
     Args:
-        graph: what is sampled.
         steps: per step and node type the ids asked for, each once.
         capacity: rows of the cache, per node type.
+        expected: per node type float32 [nodes], 0 or more.
 
     Returns:
-        per node type float32 [nodes]; among equals those that are sources more often are more.
+        per node type float32 [nodes]; among equals those of which more is expected are more.
     """
-    scores = {t: np.zeros(count, np.float32) for t, count in graph.num_nodes.items()}
+    scores = {t: np.zeros(rates.size, np.float32) for t, rates in expected.items()}
     for node_type, rows in capacity.items():
         asked = [ids_of.get(node_type, np.empty(0, np.int64)) for ids_of in steps]
-        clairvoyant(asked, graph.num_nodes[node_type], rows, scores[node_type])
-        often = _sources(graph, node_type)
-        scores[node_type] += often / np.float32(int(often.max(initial=0)) + 1)
+        rates = expected[node_type]
+        clairvoyant(asked, rates.size, rows, scores[node_type])
+        scores[node_type] += rates / (rates.max(initial=0) * np.float32(1.001) + _LEAST)
     return scores
 
 
@@ -179,31 +185,30 @@ def clairvoyant(steps: Sequence[Ids], count: int, capacity: int, hits_of: Scores
     return hits
 
 
-def inclusion(graph: Graph, fanouts: Mapping[Relation, Sequence[int]], seeds: Ids, batch_size: int) -> dict[str, Scores]:
+def inclusion(
+    graph: Graph, fanouts: Mapping[Relation, Sequence[int]], seed_type: str, seeds: Ids, batch_size: int
+) -> dict[str, Scores]:
     """How probably a batch asks for each node, from the fanouts alone (Kaler et al., SALIENT++, 2023, section 4.2).
 
     A layer's destinations are all nodes so far, each drawing anew: p_h(u) = 1 - (1 - p_{h-1}(u)) prod over v that u points to
-    of (1 - p_{h-1}(v) min(1, fanout / degree of v)).
+    of (1 - p_{h-1}(v) min(1, fanout / degree of v)), in every relation.
 
     Args:
-        graph: homogeneous.
-        fanouts: neighbours drawn a layer, the seeds' own first; -1 takes all.
+        graph: what is sampled.
+        fanouts: per relation neighbours drawn a layer, the seeds' own first; -1 takes all.
+        seed_type: of the seeds.
         seeds: int64, what batches are drawn from.
         batch_size: of them.
-
-    Raises:
-        SpecError: a typed graph.
     """
-    if not graph.homogeneous:
-        raise SpecError(f"inclusion is of homogeneous graphs, got {len(graph.relations)} relations: take presampled")
-    (node_type,), (relation,) = graph.node_types, graph.relations
-    part = graph.part(relation)
-    stays = np.ones(graph.num_nodes[node_type], np.float32)  # probabilities of not being in a batch
-    stays[seeds] -= np.float32(min(batch_size / max(seeds.size, 1), 1))
-    for fanout in fanouts[relation]:
-        before = stays.copy()
-        _spread(frozen(part.indptr), frozen(part.indices), fanout, frozen(before), stays)
-    return {node_type: (1 - stays).astype(np.float32)}
+    logs = {t: np.zeros(count, np.float32) for t, count in graph.num_nodes.items()}  # -log of not being in a batch
+    with np.errstate(divide="ignore"):  # of certainly being in one: infinite
+        logs[seed_type][seeds] = -np.log1p(-np.float32(min(batch_size / max(seeds.size, 1), 1)))
+    for layer in range(max(map(len, fanouts.values()), default=0)):
+        before = {t: frozen(found.copy()) for t, found in logs.items()}
+        for relation, counts in fanouts.items():
+            part = graph.part(relation)
+            _spread(frozen(part.indptr), frozen(part.indices), counts[layer], before[relation[2]], logs[relation[0]])
+    return {t: -np.expm1(-found) for t, found in logs.items()}
 
 
 def degree(graph: Graph) -> dict[str, Scores]:
@@ -214,15 +219,16 @@ def degree(graph: Graph) -> dict[str, Scores]:
     return scores
 
 
-def _sources(graph: Graph, node_type: str) -> npt.NDArray[np.int32]:
-    """How often each node is a source, in all edges or an even part of them."""
-    often = np.zeros(graph.num_nodes[node_type], np.int32)
-    parts = [graph.part(relation) for relation in graph.relations if relation[0] == node_type]
-    edges = sum(part.num_edges for part in parts)
-    for part in parts:
-        for piece in _glance(part, _GLANCE * part.num_edges // max(edges, 1)):
-            _count(frozen(piece), often)
-    return often
+def sources(graph: Graph) -> dict[str, Scores]:
+    """How often each node is a source, in all edges or an even part of them, and 1."""
+    often = {t: np.ones(count, np.int32) for t, count in graph.num_nodes.items()}
+    for node_type, counts in often.items():
+        parts = [graph.part(relation) for relation in graph.relations if relation[0] == node_type]
+        edges = sum(part.num_edges for part in parts)
+        for part in parts:
+            for piece in _glance(part, _GLANCE * part.num_edges // max(edges, 1)):
+                _count(frozen(piece), counts)
+    return {t: counts.astype(np.float32) for t, counts in often.items()}
 
 
 def _glance(part: Csc, most: int) -> Iterator[npt.NDArray[np.integer]]:
@@ -324,15 +330,13 @@ def _farthest(
 
 
 @kernel
-def _spread(
-    indptr: npt.NDArray[np.integer], indices: npt.NDArray[np.integer], fanout: int, before: Scores, stays: Scores
-) -> None:
-    """One layer of `inclusion`: stays[u] *= 1 - p(v) min(1, fanout / degree of v) for every edge from u to v."""
+def _spread(indptr: npt.NDArray[np.integer], indices: npt.NDArray[np.integer], fanout: int, before: Scores, logs: Scores) -> None:
+    """One relation in a layer of `inclusion`: logs[u] -= log(1 - p(v) min(1, fanout / degree of v)), every edge from u to v."""
     for v in range(indptr.size - 1):
         first, last = indptr[v], indptr[v + 1]
-        if last > first and before[v] < 1:
+        if last > first and before[v] > 0:
             part = 1.0 if fanout < 0 else min(1.0, fanout / (last - first))
-            keeps = np.float32(1 - (1 - before[v]) * part)
+            more = np.float32(-np.log1p(np.expm1(-np.float64(before[v])) * part))
             for e in range(first, last):
-                prefetch(stays, indices[min(e + _AHEAD, indices.size - 1)])
-                stays[indices[e]] *= keeps
+                prefetch(logs, indices[min(e + _AHEAD, indices.size - 1)])
+                logs[indices[e]] += more

@@ -26,8 +26,9 @@ class Tiers:
         reads: of features in files: map, buffered, direct or auto, as of `gnnhet.storage.tiers.open_reader`.
         cache: bytes, or like `4GiB`, of rows held in front of features in files, with the table of where they are (4 bytes a
             node of a type); of all types together. 0 for none.
-        policy: which rows: `presampled` counts in the batches to come, `belady` those that the best possible cache would hit
-            in them, `inclusion` probabilities from the fanouts (homogeneous graphs), or in-`degree`.
+        policy: which rows: `presampled` counts in the batches to come, drawn towards what is expected of a node; `belady` those
+            that the best possible cache would hit in them; `inclusion` probabilities from the fanouts, for seeds that are
+            nodes; or in-`degree`.
         presample: batches to come that are counted.
         dtype: of floating features in batches; by default as stored, float32 where they have a scale.
         device: whose memory the cache lies in; of an accelerator batches' features are then there already.

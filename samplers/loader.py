@@ -201,9 +201,9 @@ class Loader(Generic[Batch]):
 
         yield from pool.map(asked, places[:count])
 
-    def _inclusion(self) -> dict[str, npt.NDArray[np.float32]]:
-        """Scores of the policy `inclusion`."""
-        raise SpecError(f"inclusion is of seeds that are nodes and draw by fanouts, got {type(self).__name__}: take presampled")
+    def _inclusion(self) -> dict[str, npt.NDArray[np.float32]] | None:
+        """Scores of the policy `inclusion`; None where seeds are no nodes or do not draw by fanouts."""
+        return None
 
     def _order(self, epoch: int) -> npt.NDArray[np.int64]:
         """Which of the seeds an epoch's steps take, in order."""
@@ -360,9 +360,9 @@ class NeighborLoader(Loader[MiniBatch]):
         other._epoch, other._step, other._abandoned = 0, 0, False
         return other
 
-    def _inclusion(self) -> dict[str, npt.NDArray[np.float32]]:
+    def _inclusion(self) -> dict[str, npt.NDArray[np.float32]] | None:
         """Scores of the policy `inclusion`."""
-        return caching.inclusion(self.graph, self.sampler.fanouts, self.seeds, self.batch_size)
+        return caching.inclusion(self.graph, self.sampler.fanouts, self.seed_type, self.seeds, self.batch_size)
 
 
 def pool_of(graph: Graph, fanouts: Fanouts, batches: int) -> BufferPool:

@@ -444,30 +444,38 @@ def clairvoyant(steps: Sequence[Sequence[int]], capacity: int) -> list[int]:
     return hits
 
 
-def inclusion(indptr: Sequence[int], indices: Sequence[int], fanouts: Sequence[int], first: Sequence[float]) -> list[float]:
-    """`caching.inclusion`, from the probabilities of being a seed."""
-    p = list(first)
-    for fanout in fanouts:
-        stays = [1 - one for one in p]
-        for v in range(len(p)):
-            row = indices[indptr[v] : indptr[v + 1]]
-            for u in row:
-                stays[u] *= 1 - p[v] * (1 if fanout < 0 else min(1, fanout / len(row)))
-        p = [1 - one for one in stays]
+def inclusion(
+    rows: Mapping[tuple[str, str, str], Sequence[Sequence[int]]],
+    fanouts: Mapping[tuple[str, str, str], Sequence[int]],
+    first: Mapping[str, Sequence[float]],
+) -> dict[str, list[float]]:
+    """`caching.inclusion`, from the probabilities of being a seed and each destination's sources."""
+    p = {node_type: list(found) for node_type, found in first.items()}
+    for layer in range(len(next(iter(fanouts.values())))):
+        stays = {node_type: [1 - one for one in found] for node_type, found in p.items()}
+        for relation, counts in fanouts.items():
+            for v, row in enumerate(rows[relation]):
+                for u in row:
+                    part = 1 if counts[layer] < 0 else min(1, counts[layer] / len(row))
+                    stays[relation[0]][u] *= 1 - p[relation[2]][v] * part
+        p = {node_type: [1 - one for one in found] for node_type, found in stays.items()}
     return p
 
 
-def presampled(often: Sequence[int], steps: Sequence[Sequence[int]]) -> list[float]:
-    """`caching.presampled`: counts drawn towards the mean of nodes that are sources about equally often."""
-    counts = [sum(node in ids for ids in steps) for node in range(len(often))]
+def presampled(expected: Sequence[float], steps: Sequence[Sequence[int]]) -> list[float]:
+    """`caching.presampled`: counts drawn towards what is expected, in the scale of nodes of which about as much is expected."""
+    counts = [sum(node in ids for ids in steps) for node in range(len(expected))]
+    rates = [max(one, 2.0**-30) for one in expected]
     groups: dict[int, list[int]] = {}
-    for node, count in enumerate(often):
-        groups.setdefault(int(4 * math.log2(count + 1)), []).append(node)
-    scores = [0.0] * len(often)
+    for node, rate in enumerate(rates):
+        groups.setdefault(int(8 * (math.log2(rate) + 30)), []).append(node)
+    scores = [0.0] * len(expected)
     for nodes in groups.values():
-        mean = sum(counts[node] for node in nodes) / len(nodes)
-        variance = sum((counts[node] - mean) ** 2 for node in nodes) / len(nodes)
+        total = sum(counts[node] for node in nodes)
+        middle = {node: rates[node] * total / sum(rates[other] for other in nodes) for node in nodes}
+        mean = total / len(nodes)
+        variance = sum((counts[node] - middle[node]) ** 2 for node in nodes) / len(nodes)
         beyond = max(variance - mean, 0)  # than of counts that differ by chance
         for node in nodes:
-            scores[node] = mean + beyond / max(beyond + mean, 1e-30) * (counts[node] - mean)
+            scores[node] = middle[node] + beyond / max(beyond + mean, 1e-30) * (counts[node] - middle[node])
     return scores

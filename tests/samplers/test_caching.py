@@ -1,5 +1,6 @@
 """Caches in front of features in files: which rows, how many, and that no batch changes."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import naive
+from tests.strategies import typed_graphs, typed_labelled_graph
 
 from gnnhet.errors import SpecError
 from gnnhet.samplers import LinkLoader, NeighborLoader, NeighborSampler, Tiers, caching
@@ -63,15 +65,21 @@ def test_no_fixed_choice_of_rows_beats_the_clairvoyant_cache(steps: list[list[in
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 12), st.integers(0, 40), st.lists(st.sampled_from([-1, 1, 2, 5]), max_size=3), st.integers(1, 12))
-def test_inclusion_equals_its_twin(nodes: int, edges: int, fanouts: list[int], batch_size: int) -> None:
-    rng = np.random.default_rng(edges)
-    graph = Graph.from_coo(rng.integers(0, nodes, edges), rng.integers(0, nodes, edges), num_nodes=nodes)
-    seeds = np.arange(0, nodes, 2)
-    got = caching.inclusion(graph, {KEY: fanouts}, seeds, batch_size)["node"]
-    first = [min(batch_size / seeds.size, 1) if node % 2 == 0 else 0.0 for node in range(nodes)]
-    indptr, indices = (array.tolist() for array in graph.csc(KEY))
-    assert got.tolist() == pytest.approx(naive.inclusion(indptr, indices, fanouts, first), abs=1e-5)
+@given(typed_graphs, st.lists(st.sampled_from([-1, 1, 2, 5]), max_size=3), st.integers(1, 12))
+def test_inclusion_equals_its_twin(graph: Graph, fanouts: list[int], batch_size: int) -> None:
+    every = {kind: [n if n < 0 else n + place for n in fanouts] for place, kind in enumerate(graph.relations)}
+    seed_type = graph.relations[0][2]
+    seeds = np.arange(0, graph.num_nodes[seed_type], 2)
+    got = caching.inclusion(graph, every, seed_type, seeds, batch_size)
+    first = {t: [0.0] * count for t, count in graph.num_nodes.items()}
+    for seed in seeds:
+        first[seed_type][seed] = min(batch_size / seeds.size, 1)
+    rows = {}
+    for kind in graph.relations:
+        indptr, indices = (array.tolist() for array in graph.csc(kind))
+        rows[kind] = [indices[start:end] for start, end in itertools.pairwise(indptr)]
+    for node_type, expected in naive.inclusion(rows, every, first).items():
+        assert got[node_type].tolist() == pytest.approx(expected, abs=1e-5)
 
 
 def test_inclusion_says_how_often_batches_ask_for_a_node(graph: Graph) -> None:
@@ -82,7 +90,7 @@ def test_inclusion_says_how_often_batches_ask_for_a_node(graph: Graph) -> None:
     for step in range(rounds):
         seeds = np.random.default_rng(step).permutation(NODES)[:16]
         counts[sampler.sample(seeds, 0, step).input_ids.numpy()] += 1
-    expected = caching.inclusion(graph, {KEY: [4, 3]}, np.arange(NODES), 16)["node"]
+    expected = caching.inclusion(graph, {KEY: [4, 3]}, "node", np.arange(NODES), 16)["node"]
     assert np.corrcoef(expected, counts / rounds)[0, 1] > 0.98
     assert abs(float(expected.mean()) - float(counts.mean() / rounds)) < 0.1 * float(expected.mean())
 
@@ -145,7 +153,8 @@ def test_the_counted_rows_are_those_of_the_batches_to_come(graph: Graph) -> None
         one.load_state_dict({"seed": 5, "epoch": 2, "step": 10})
     coming = [{"node": batch.input_ids.numpy().copy()} for _ in range(2) for batch in other][:6]
     assert len(cached) == 13
-    held = caching.choose(caching.presampled(graph, coming), {"node": row_bytes}, budget)["node"]
+    expected = caching.inclusion(graph, {KEY: [4, 3]}, "node", np.arange(NODES), 32)
+    held = caching.choose(caching.presampled(coming, expected), {"node": row_bytes}, budget)["node"]
     assert held.size == NODES // 4
     for _ in range(2):
         for _ in cached:
@@ -158,15 +167,39 @@ def test_the_counted_rows_are_those_of_the_batches_to_come(graph: Graph) -> None
     assert stats.found["node"] == sum(int(np.isin(ids, held).sum()) for ids in asked)
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.sampled_from([0.0, 1e-12, 0.003, 0.0031, 0.2, 0.9, 1.0, 3.0, 700.0]), min_size=10, max_size=10),
+    st.lists(st.lists(st.integers(0, 9), unique=True, max_size=8), min_size=1, max_size=6),
+)
+def test_presampled_equals_its_twin(expected: list[float], steps: list[list[int]]) -> None:
+    given_ = {"node": np.array(expected, np.float32)}
+    got = caching.presampled([{"node": np.array(sorted(ids), np.int64)} for ids in steps], given_)["node"]
+    assert got.tolist() == pytest.approx(naive.presampled(given_["node"].tolist(), steps), abs=1e-4)
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 30), st.lists(st.lists(st.integers(0, 9), unique=True, max_size=8), min_size=1, max_size=6))
-def test_presampled_equals_its_twin(edges: int, steps: list[list[int]]) -> None:
-    rng = np.random.default_rng(edges)
-    src = rng.integers(0, 10, edges)
-    graph = Graph.from_coo(src, rng.integers(0, 10, edges), num_nodes=10)
-    got = caching.presampled(graph, [{"node": np.array(sorted(ids), np.int64)} for ids in steps])["node"]
-    often = [int((src == node).sum()) for node in range(10)]
-    assert got.tolist() == pytest.approx(naive.presampled(often, steps), abs=1e-5)
+@given(typed_graphs)
+def test_sources_are_counted_in_every_relation(graph: Graph) -> None:
+    for node_type, often in caching.sources(graph).items():
+        sources = [graph.csc(kind)[1] for kind in graph.relations if kind[0] == node_type]
+        assert often.tolist() == [1 + sum(int((one == node).sum()) for one in sources) for node in range(often.size)]
+
+
+def test_a_typed_graph_has_every_policy(tmp_path: Path) -> None:
+    typed_labelled_graph().save(tmp_path / "g")
+    graph = Graph.open(tmp_path / "g")
+    plain = list(NeighborLoader(graph, [3, 2], 16, seed=1))
+    for policy in POLICIES:
+        tiers = Tiers(cache="2KiB", policy=policy, presample=3)
+        cached = NeighborLoader(graph, [3, 2], 16, seed=1, tiers=tiers)
+        for before, after in zip(plain, cached, strict=True):
+            for node_type, features in before.features.items():
+                assert torch.equal(features["x"], after.features[node_type]["x"])
+        stats = cached.cache_stats()
+        assert stats is not None
+        assert 0 < stats.bytes <= 2048
+        assert sum(stats.found.values()) > 0
 
 
 def test_the_default_is_near_the_clairvoyant_cache_on_a_skewed_graph(tmp_path: Path) -> None:
