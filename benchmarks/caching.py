@@ -10,8 +10,9 @@ those, which no policy saw. `random` is the floor. The two clairvoyants know the
   Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal 1966). No cache that is filled
   by what was asked for is above it. It starts with what the steps before left in it.
 
-Seeds are nodes that have neighbours, all or a tenth of them at random. Each repeat is a run with another seed; what is shown is
-the median, and the lowest and highest.
+Hits are counted in few steps and in many: of few, a clairvoyant also knows what is mere chance, which no choice made beforehand
+can. Seeds are nodes that have neighbours, all or a tenth of them at random. Each repeat is a run with another seed; what is shown
+is the median, and the lowest and highest.
 """
 
 import argparse
@@ -34,16 +35,20 @@ from gnnhet.samplers.gathering import POLICIES
 
 SPEC, QUICK = "rmat:21:60000000", "rmat:15:500000"
 ROW_BYTES = 2  # a float16: what rows weigh changes no choice
+HORIZONS = (50, 200, 1000)  # steps that are counted
 PERCENTS = (2, 5, 10, 25)  # of the nodes' rows
 CASES = [(part, fanouts, size) for part in (10, 100) for fanouts in ((15, 10), (15, 10, 5)) for size in (256, 1024)]
 DEFAULT = Tiers().policy
+CLAIRVOYANTS = ("static", "min")
 PROMISE = 0.95  # of the clairvoyant hit rate
 
 Ids = npt.NDArray[np.int64]
 
 
-def measure(graph: gh.Graph, seeds: Ids, fanouts: tuple[int, ...], size: int, seed: int, steps: int) -> list[dict[str, Any]]:
-    """One run: per percentage the hit rates, and the seconds that each policy took to choose.
+def measure(
+    graph: gh.Graph, seeds: Ids, fanouts: tuple[int, ...], size: int, seed: int, horizons: tuple[int, ...]
+) -> list[dict[str, Any]]:
+    """One run: per percentage and count of steps the hit rates, and the seconds that each policy took to choose.
 
     Args:
         graph: with features in a file.
@@ -51,7 +56,7 @@ def measure(graph: gh.Graph, seeds: Ids, fanouts: tuple[int, ...], size: int, se
         fanouts: neighbours drawn a layer.
         size: seeds a step.
         seed: of the run.
-        steps: that are counted.
+        horizons: steps that are counted, ascending.
     """
 
     def loader(tiers: Tiers | None = None) -> gh.NeighborLoader:
@@ -59,19 +64,23 @@ def measure(graph: gh.Graph, seeds: Ids, fanouts: tuple[int, ...], size: int, se
         return gh.NeighborLoader(graph, list(fanouts), size, ("node", seeds), seed=seed, features=features, tiers=tiers)
 
     count, known = graph.num_nodes["node"], Tiers().presample
-    every = list(itertools.islice(_asked(loader()), known + steps))
-    counted = every[known:]
-    requested = sum(ids.size for ids in counted)
-    often = np.bincount(np.concatenate(counted), minlength=count)
+    every = list(itertools.islice(_asked(loader()), known + horizons[-1]))
+    often = {steps: np.zeros(count, np.int64) for steps in horizons}
+    for step, ids in enumerate(every[known:]):
+        for steps in horizons:
+            if step < steps:
+                often[steps][ids] += 1
     found = []
     for percent in PERCENTS:
         rows = count * percent // 100
-        held = np.random.default_rng(seed).choice(count, rows, replace=False)
-        rates = {
-            "static": np.sort(often)[count - rows :].sum() / requested,
-            "min": caching.clairvoyant(every, count, rows)[known:].sum() / requested,
-            "random": often[held].sum() / requested,
-        }
+        some = np.random.default_rng(seed).choice(count, rows, replace=False)
+        rates = {}
+        for steps, times in often.items():
+            hits = caching.clairvoyant(every[: known + steps], count, rows)[known:].sum()
+            best = np.partition(times, count - rows)[count - rows :].sum()
+            rates[steps] = {
+                name: hit / times.sum() for name, hit in (("static", best), ("min", hits), ("random", times[some].sum()))
+            }
         seconds = {}
         for policy in POLICIES:
             budget = count * caching.SLOT_BYTES + rows * ROW_BYTES
@@ -79,14 +88,12 @@ def measure(graph: gh.Graph, seeds: Ids, fanouts: tuple[int, ...], size: int, se
             started = time.perf_counter()
             own.fill_cache()
             seconds[policy] = time.perf_counter() - started
-            for ids in counted:
-                own.gather({"node": torch.from_numpy(ids)})
-            stats = own.cache_stats()
-            assert stats is not None
-            assert stats.rows == {"node": rows}
-            assert stats.looked == {"node": requested}
-            rates[policy] = stats.hit_rate
-        found.append({"held_percent": percent, "requested": requested / steps, "rates": rates, "seconds": seconds})
+            for steps, times in often.items():
+                rates[steps][policy] = _hits(own, times) / times.sum()
+        found += [
+            {"steps": steps, "held_percent": percent, "rows": times.sum() / steps, "rates": rates[steps], "seconds": seconds}
+            for steps, times in often.items()
+        ]
     return found
 
 
@@ -94,7 +101,25 @@ def _asked(loader: gh.NeighborLoader) -> Iterator[Ids]:
     """What each step asks for, epoch after epoch."""
     while True:
         for batch in loader:
-            yield np.unique(batch.input_ids.numpy())
+            yield batch.input_ids.numpy().copy()
+
+
+def _hits(loader: gh.NeighborLoader, times: Ids) -> int:
+    """Rows that a loader's cache has when node i is asked for times[i] times: all that are asked for equally often at once."""
+
+    def found() -> int:
+        stats = loader.cache_stats()
+        assert stats is not None
+        return stats.found["node"]
+
+    order = np.argsort(times, kind="stable")
+    bounds = np.flatnonzero(np.diff(times[order], prepend=0))
+    hits = 0
+    for ids in np.split(order, bounds)[1:]:  # those that nothing asks for come first
+        before = found()
+        loader.gather({"node": torch.from_numpy(ids)})
+        hits += int(times[ids[0]]) * (found() - before)
+    return hits
 
 
 def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -105,14 +130,15 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
         return {"median": statistics.median(digits), "spread": [min(digits), max(digits)]}
 
     names = runs[0]["rates"]
-    policies = [name for name in names if name not in ("static", "min")]
+    policies = [name for name in names if name not in CLAIRVOYANTS]
     return {
+        "steps": runs[0]["steps"],
         "held_percent": runs[0]["held_percent"],
-        "rows_a_step": round(statistics.median(run["requested"] for run in runs)),
+        "rows_a_step": round(statistics.median(run["rows"] for run in runs)),
         "hit_rate": {name: of([run["rates"][name] for run in runs]) for name in names},
         **{
             f"of_{best}": {name: of([run["rates"][name] / run["rates"][best] for run in runs]) for name in policies}
-            for best in ("static", "min")
+            for best in CLAIRVOYANTS
         },
         "choose_s": {name: of([run["seconds"][name] for run in runs]) for name in runs[0]["seconds"]},
     }
@@ -121,34 +147,38 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=200, help="in which hits are counted")
     parser.add_argument("--quick", action="store_true", help="a small graph, two cases, one run")
     parser.add_argument("--no-write", action="store_true", help="leave the result file as it is")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    spec, cases = SPEC, CASES
+    spec, cases, horizons = SPEC, CASES, HORIZONS
     if given.quick:
-        spec, cases, given.repeats, given.steps = QUICK, CASES[:1] + CASES[-1:], 1, 20
-    rows, short = [], 0
+        spec, cases, horizons, given.repeats = QUICK, CASES[:1] + CASES[-1:], (10, 40), 1
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         graph = saved(spec, Path(folder) / "graph")
         starts = np.flatnonzero(np.diff(graph.csc(graph.relations[0])[0]))
         tenth = np.sort(np.random.default_rng(0).choice(starts, starts.size // 10, replace=False))
         for part, fanouts, size in cases:
             seeds = starts if part == 100 else tenth
-            runs = [measure(graph, seeds, fanouts, size, seed, given.steps) for seed in range(given.repeats)]
+            runs = [measure(graph, seeds, fanouts, size, seed, horizons) for seed in range(given.repeats)]
             for same in zip(*runs, strict=True):
                 row = {"train_percent": part, "fanouts": list(fanouts), "batch_size": size, **summary(list(same))}
                 rows.append(row)
-                share = row["of_static"][DEFAULT]["median"]
-                short += share < PROMISE
+                case = f"{part:3} % train, {'-'.join(map(str, fanouts)):7}, {size:4} a step, {row['steps']:4} steps"
                 shown = " ".join(f"{name} {rate['median']:.3f}" for name, rate in row["hit_rate"].items())
-                name = f"{part:3} % train, {'-'.join(map(str, fanouts)):7}, {size:4} a step, {row['held_percent']:2} % held"
-                print(f"{name}: {shown}; {share:.3f} of static, {row['of_min'][DEFAULT]['median']:.3f} of min", flush=True)
-    print(f"{DEFAULT} is below {PROMISE} of the best fixed rows in {short} of {len(rows)} cases")
+                ratios = ", ".join(f"{row[f'of_{best}'][DEFAULT]['median']:.3f} of {best}" for best in CLAIRVOYANTS)
+                print(f"{case}, {row['held_percent']:2} % held: {shown}; {ratios}", flush=True)
+    for steps in horizons:
+        for best in CLAIRVOYANTS:
+            ratios_ = sorted(row[f"of_{best}"][DEFAULT]["median"] for row in rows if row["steps"] == steps)
+            short = sum(ratio < PROMISE for ratio in ratios_)
+            print(
+                f"{steps} steps: {DEFAULT} is below {PROMISE} of {best} in {short} of {len(ratios_)}, at least {ratios_[0]:.3f}"
+            )
     if not given.no_write:
-        config = {"graph": spec, "presample": Tiers().presample, "steps": given.steps, "repeats": given.repeats}
-        print(write("caching", {**config, "threads": 1}, rows))
+        config = {"graph": spec, "presample": Tiers().presample, "repeats": given.repeats, "threads": 1}
+        print(write("caching", config, rows))
 
 
 def saved(spec: str, folder: Path) -> gh.Graph:
