@@ -99,8 +99,9 @@ def choose(scores: Mapping[str, Scores], row_bytes: Mapping[str, int], budget: i
     for node_type, found in bits.items():
         equals = np.flatnonzero(found == np.uint32(high))[: max(left, 0) // row_bytes[node_type]]
         left -= equals.size * row_bytes[node_type]
-        ids = np.union1d(np.flatnonzero(found > np.uint32(high)), equals)
-        if ids.size:
+        held = found > np.uint32(high)
+        held[equals] = True
+        if (ids := np.flatnonzero(held)).size:
             chosen[node_type] = ids
     return chosen
 
