@@ -8,6 +8,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance.md"
+CACHES = ("static", "min", "presampled", "inclusion", "belady", "degree", "random")
 MARK = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -104,9 +105,26 @@ def billion(name: str) -> str:
     )
 
 
+def caching() -> str:
+    """The cache's hit rates beside the clairvoyants', where most steps are counted."""
+    rows = load("caching")["rows"]
+    steps = max(row["steps"] for row in rows)
+    shown = []
+    for row in rows:
+        if row["steps"] != steps:
+            continue
+        rates = [f"{100 * row['hit_rate'][name]['median']:.1f}" for name in CACHES]
+        ratios = [f"{row[f'of_{best}']['presampled']['median']:.3f}" for best in ("static", "min")]
+        seconds = f"{row['choose_s']['presampled']['median']:.2f}"
+        case = f"{'all' if row['train_percent'] == 100 else '10 %'}, {'-'.join(map(str, row['fanouts']))}, {row['batch_size']:,}"
+        shown.append([case, f"{row['rows_a_step']:,}", f"{row['held_percent']} %", *rates, *ratios, seconds])
+    header = ["train, fanouts, batch", "rows a step", "held", *CACHES, "of static", "of min", "s to choose"]
+    return lines(header, shown)
+
+
 def table(name: str) -> str:
     """A table of the page by its name."""
-    special = {"gather": gather, "compilation": compilation, "scaling": scaling}
+    special = {"gather": gather, "compilation": compilation, "scaling": scaling, "caching": caching}
     if name in ("ingest", "table_ingest", "billion", "billion_2500m"):
         return (ingest if name.endswith("ingest") else billion)(name)
     return special[name]() if name in special else compared(name)

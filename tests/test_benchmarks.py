@@ -3,12 +3,15 @@
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from gnnhet.samplers.gathering import POLICIES
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -54,3 +57,18 @@ def test_a_billion_edges_in_small(tmp_path: Path) -> None:
     assert all(math.isfinite(float(line[34:].split()[0])) for line in done.stdout.splitlines())
     assert not list(tmp_path.iterdir())  # it clears up
     assert results == {path: path.read_bytes() for path in (ROOT / "benchmarks" / "results").iterdir()}
+
+
+def test_caches_beside_the_clairvoyant() -> None:
+    done = run("caching", seconds=250)
+    assert done.returncode == 0, done.stderr
+    shown = [re.findall(r"(\w+) (\d\.\d+)(?![\d.]* of)", line) for line in done.stdout.splitlines() if "% held" in line]
+    assert len(shown) == 16  # two cases, four sizes of the cache, two counts of steps
+    for line in shown:
+        rates = {name: float(rate) for name, rate in line}
+        assert set(rates) == {"static", "min", "random", *POLICIES}
+        fixed = [rates[name] for name in ("random", *POLICIES)]
+        assert all(0 <= rate <= 1 for rate in rates.values())
+        assert max(fixed) <= rates["static"] <= rates["min"]
+        assert rates["random"] < min(rates[policy] for policy in POLICIES)
+    assert re.search(r"^40 steps: presampled is below 0\.95 of static in 0 of 8, at least 0\.\d+$", done.stdout, re.MULTILINE)
