@@ -20,6 +20,7 @@ from gnnhet.storage.graph import Graph
 SLOT_BYTES = 4  # a node, of the table of where rows are held
 _AHEAD = 32  # entries on their way from memory while one is read
 _GLANCE = 1 << 30  # edges looked at for how often nodes are sources: 64 M of a billion left a cache 3 points of hits behind
+_WALKED = 1 << 28  # edges up to which `inclusion` takes a few seconds; above it counts of sources have to do
 _STRETCH = 1 << 20  # of them next to each other
 _GROUPS = 8  # of nodes, each time twice as much is expected of them
 _LEAST = np.float32(2.0**-30)  # that is expected of any node
@@ -58,12 +59,13 @@ def rows_to_hold(
     if tiers.policy == "degree":
         held = chosen(degree(graph))
     else:
-        expected = inclusion_of()
-        if tiers.policy == "inclusion" and expected is None:
+        asked_for = tiers.policy == "inclusion"
+        expected = inclusion_of() if asked_for or sum(graph.num_edges.values()) <= _WALKED else None
+        if asked_for and expected is None:
             raise SpecError("inclusion is of seeds that are nodes and draw by fanouts, got another loader: take presampled")
         expected = sources(graph) if expected is None else expected
         coming = list(steps()) if tiers.policy == "belady" else steps()
-        held = chosen(expected if tiers.policy == "inclusion" else presampled(coming, expected))
+        held = chosen(expected if asked_for else presampled(coming, expected))
         if isinstance(coming, list):
             held = chosen(belady(coming, {t: ids.size for t, ids in held.items()}, expected))
     needed, free = sum(ids.size * row_bytes[t] for t, ids in held.items()), psutil.virtual_memory().available

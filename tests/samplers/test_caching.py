@@ -178,6 +178,18 @@ def test_presampled_equals_its_twin(expected: list[float], steps: list[list[int]
     assert got.tolist() == pytest.approx(naive.presampled(given_["node"].tolist(), steps), abs=1e-4)
 
 
+def test_above_some_edges_sources_have_to_do(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caching, "_WALKED", sum(graph.num_edges.values()) - 1)
+    row_bytes, budget = COLUMNS * 4, SLOTS + NODES // 4 * COLUMNS * 4
+    cached, plain = loader(graph, Tiers(cache=budget, presample=6)), loader(graph, None)
+    coming = [{"node": batch.input_ids.numpy().copy()} for batch in plain]
+    held = caching.choose(caching.presampled(coming[:6], caching.sources(graph)), {"node": row_bytes}, budget)["node"]
+    list(cached)
+    stats = cached.cache_stats()
+    assert stats is not None
+    assert stats.found["node"] == sum(int(np.isin(ids["node"], held).sum()) for ids in coming)
+
+
 @settings(max_examples=60, deadline=None)
 @given(typed_graphs)
 def test_sources_are_counted_in_every_relation(graph: Graph) -> None:
